@@ -1,0 +1,191 @@
+import type { z } from "zod";
+import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
+import { UserError } from "./errors.ts";
+import type { Message } from "./message.ts";
+import type { Random } from "./random.ts";
+import type { FinishedEpisode, RewardComponent, Score } from "./reward.ts";
+import type { ExpertRow, LoadedTasks, TaskBase } from "./task.ts";
+import { describeIssues, type Tool } from "./tool.ts";
+import type { Outcome } from "./trajectory.ts";
+
+/** What an environment may use from outside. A replay can stand in for all of it. */
+export interface EpisodeContext<Options> {
+  options: Options;
+  /** This episode's own stream. */
+  random: Random;
+  /** Aborted when the episode's time is up or the run stops: pass it on to every remote call. */
+  signal: AbortSignal;
+}
+
+export interface StartResult<State> {
+  state: State;
+  /** The prompt: all that the policy sees before its first reply. */
+  messages: Message[];
+}
+
+export interface StepResult<State> {
+  state: State;
+  thought: string;
+  action: { name: string; args: Record<string, unknown> } | null;
+  outcome: Outcome;
+  /** Turns of their own (tool or user role) that the policy reads next; empty when terminated. */
+  observations: Message[];
+  terminated: boolean;
+}
+
+/**
+ * An environment: a fixed object. What changes is the state that goes in and comes out, so episodes cannot disturb
+ * each other. `reset`, `step` and `score` never change what they are given.
+ */
+export interface EnvSpec<Task extends TaskBase, State, Options> {
+  /** Name and version, as "arxiv@1". Raise the number when a change can move a score. */
+  id: string;
+  summary: string;
+  /** What a user may set under `env_options`; every key has a default. */
+  options: z.ZodType<Options>;
+  /** Replies a policy has at most; past this a rollout is truncated. A task may override it. */
+  max_turns: number | ((task: Task) => number);
+  tools: readonly Tool<State>[];
+  components: readonly RewardComponent[];
+  /** Split names for --help and error messages; the first is what training uses by default. */
+  splits: readonly string[];
+  /** @throws UserError for a split that is missing, empty or broken. */
+  load(split: string, options: Options): LoadedTasks<Task> | Promise<LoadedTasks<Task>>;
+  reset(task: Task, context: EpisodeContext<Options>): StartResult<State> | Promise<StartResult<State>>;
+  /** `reply` is the model's text as it was decoded, any text at all. Throws only where the environment itself fails. */
+  step(
+    state: State,
+    reply: string,
+    context: EpisodeContext<Options>,
+    task: Task,
+  ): StepResult<State> | Promise<StepResult<State>>;
+  /** The one scorer: pure, no I/O. */
+  score(episode: FinishedEpisode<State>, task: Task, options: Options): Score;
+  /** Gives back what the episode holds outside its state. Called exactly once, however it ended. */
+  close?(state: State): void | Promise<void>;
+  /** Policies without a model: a task in, its replies out. `gold` solves the task. */
+  policies: Record<string, (task: Task, random: Random, options: Options) => string[]> & {
+    gold: (task: Task, random: Random, options: Options) => string[];
+  };
+  /** SFT data that goes beyond gold replays (derived tasks, wordings). Left out: the gold replays of the split. */
+  expert?(split: string, options: Options): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }>;
+  /** A short line for tables, as a task's category. */
+  category?(task: Task): string;
+  /** Judges stored trajectories again, without a model: one line of the family's score format in, one out. */
+  rescore?(line: unknown, options: Options): unknown;
+}
+
+/** A split of an environment with the family's types sealed in. */
+export interface TaskSet {
+  env_id: string;
+  split: string;
+  ids: readonly string[];
+  sources: Record<string, string>;
+  category(task_id: string): string;
+  max_turns(task_id: string): number;
+  start(task_id: string, options: EpisodeOptions): Promise<Episode>;
+  /** The replies of one of the environment's own policies. */
+  replies(policy: string, task_id: string, random: Random): string[];
+}
+
+/** An environment with the family's types sealed in, so that families fit one list without generics. */
+export interface Env {
+  id: string;
+  /** The id without its version. */
+  name: string;
+  summary: string;
+  max_turns: number | null;
+  components: readonly RewardComponent[];
+  splits: readonly string[];
+  policies: readonly string[];
+  tools: readonly { name: string; description: string; parameters: Record<string, unknown> }[];
+  /** @throws UserError naming each option that does not fit. */
+  parseOptions(options: unknown): Record<string, unknown>;
+  load(split: string, options?: unknown): Promise<TaskSet>;
+  /** SFT rows of a split. */
+  expert(split: string, options?: unknown): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }>;
+  /** null: the family has no format for stored trajectories. */
+  rescore: ((line: unknown, options?: unknown) => unknown) | null;
+}
+
+export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>): Env {
+  const name = spec.id.split("@")[0]!;
+
+  function parseOptions(options: unknown = {}): Options {
+    const parsed = spec.options.safeParse(options);
+    if (!parsed.success) throw new UserError(`env_options of ${name}: ${describeIssues(parsed.error)}`);
+    return parsed.data;
+  }
+
+  async function load(split: string, rawOptions?: unknown): Promise<TaskSet> {
+    const options = parseOptions(rawOptions);
+    const { tasks, sources } = await spec.load(split, options);
+    const byId = new Map(tasks.map((task) => [task.id, task]));
+    function find(task_id: string): Task {
+      const task = byId.get(task_id);
+      if (!task)
+        throw new UserError(
+          `${name}: split ${split} has no task '${task_id}'. It has: ${shortList([...byId.keys()])}.`,
+        );
+      return task;
+    }
+    return {
+      env_id: spec.id,
+      split,
+      ids: tasks.map((task) => task.id),
+      sources,
+      category: (task_id) => spec.category?.(find(task_id)) ?? name,
+      max_turns: (task_id) => (typeof spec.max_turns === "number" ? spec.max_turns : spec.max_turns(find(task_id))),
+      start: (task_id, episode) => startEpisode(spec, find(task_id), options, episode),
+      replies(policy, task_id, random) {
+        const play = spec.policies[policy];
+        if (!play)
+          throw new UserError(`${name} has no policy '${policy}'. It has: ${Object.keys(spec.policies).join(", ")}.`);
+        return play(find(task_id), random, options);
+      },
+    };
+  }
+
+  return {
+    id: spec.id,
+    name,
+    summary: spec.summary,
+    max_turns: typeof spec.max_turns === "number" ? spec.max_turns : null,
+    components: spec.components,
+    splits: spec.splits,
+    policies: Object.keys(spec.policies),
+    tools: spec.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
+    parseOptions: (options) => parseOptions(options) as Record<string, unknown>,
+    load,
+    async expert(split, rawOptions) {
+      const options = parseOptions(rawOptions);
+      if (spec.expert) return spec.expert(split, options);
+      return replayGold(await load(split, rawOptions));
+    },
+    rescore: spec.rescore ? (line, options) => spec.rescore!(line, parseOptions(options)) : null,
+  };
+}
+
+/** The gold replies of every task, played in the environment. */
+async function replayGold(tasks: TaskSet): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }> {
+  const { createRandom } = await import("./random.ts");
+  const rows: ExpertRow[] = [];
+  for (const task_id of tasks.ids) {
+    const episode = await tasks.start(task_id, { seed: 0 });
+    const prompt = [...episode.messages];
+    const turns: ExpertRow["turns"] = [];
+    for (const reply of tasks.replies("gold", task_id, createRandom(0))) {
+      const { observations } = await episode.reply(reply);
+      turns.push({ reply, observations });
+    }
+    const trajectory = await episode.finish();
+    if (!trajectory.success)
+      throw new UserError(`${tasks.env_id}: the gold replies of task '${task_id}' do not solve it.`);
+    rows.push({ id: task_id, task_id, prompt, turns, meta: {} });
+  }
+  return { rows, manifest: { kind: "gold_replay", split: tasks.split, rows: rows.length, sources: tasks.sources } };
+}
+
+function shortList(items: readonly string[]): string {
+  return items.length <= 8 ? items.join(", ") : `${items.slice(0, 8).join(", ")} and ${items.length - 8} more`;
+}
