@@ -1,0 +1,37 @@
+import { z } from "zod";
+
+export const DEFAULT_SNAPSHOT = "data/arxiv/snapshot.json";
+
+/** What a user may set under `env_options`. */
+export const arxivOptions = z.strictObject({
+  profile: z
+    .enum(["project", "reference"])
+    .default("project")
+    .describe("How rewards read a trajectory: from structured outcomes, or as the reference implementation did."),
+  prompt: z
+    .enum(["full", "compact"])
+    .default("full")
+    .describe("compact: one-line tool signatures and short rules, for small models."),
+  parser: z
+    .enum(["strict", "lenient"])
+    .default("strict")
+    .describe("lenient: reads what can't be read as FINISH. Only to compare with published benchmark numbers."),
+  snapshot: z.string().default(DEFAULT_SNAPSHOT).describe("Recorded tool results, a JSON file."),
+  reward_weights: z
+    .record(z.string(), z.number().nonnegative())
+    .default({})
+    .describe("Weights by reward component; those left out keep their defaults."),
+  curriculum_steps: z
+    .int()
+    .nonnegative()
+    .default(0)
+    .describe("Until this optimizer step the tool, argument and outcome weights are scaled down."),
+  curriculum_scale: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(1 / 3)
+    .describe("By how much they are scaled."),
+});
+
+export type ArxivOptions = z.output<typeof arxivOptions>;
