@@ -12,3 +12,33 @@ export class ToolError extends Error {
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
 }
+
+/**
+ * The name that was probably meant, by edit distance: at most a third of the letters may differ. null: none is near.
+ */
+export function nearest(name: string, names: Iterable<string>): string | null {
+  let best: string | null = null;
+  let bestDistance = Math.max(1, Math.floor(name.length / 3)) + 1;
+  for (const candidate of names) {
+    const distance = editDistance(name, candidate);
+    if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
+  }
+  return best;
+}
+
+/** Insertions, deletions, substitutions and swaps of neighbours that turn one text into the other. */
+export function editDistance(from: string, to: string): number {
+  const rows: number[][] = [Array.from({ length: to.length + 1 }, (_, column) => column)];
+  for (let i = 1; i <= from.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= to.length; j++) {
+      const changed = from[i - 1] === to[j - 1] ? 0 : 1;
+      let least = Math.min(rows[i - 1]![j]! + 1, row[j - 1]! + 1, rows[i - 1]![j - 1]! + changed);
+      if (i > 1 && j > 1 && from[i - 1] === to[j - 2] && from[i - 2] === to[j - 1])
+        least = Math.min(least, rows[i - 2]![j - 2]! + 1);
+      row.push(least);
+    }
+    rows.push(row);
+  }
+  return rows[from.length]![to.length]!;
+}

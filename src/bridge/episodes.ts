@@ -1,0 +1,276 @@
+import { setMaxListeners } from "node:events";
+import type { z } from "zod";
+import type { TaskSet } from "../core/env.ts";
+import type { Episode } from "../core/episode.ts";
+import { nearest } from "../core/errors.ts";
+import { describeIssues } from "../core/tool.ts";
+import type { EndedBy, Trajectory } from "../core/trajectory.ts";
+import { type Op, type OpAnswer, type OpPayload, ops } from "./protocol.ts";
+
+export interface ServeOptions {
+  tasks: TaskSet;
+  /** Where finished episodes are written; null: nowhere. */
+  log: { write(trajectory: Trajectory): void } | null;
+  /** The environment's time for one episode, milliseconds; core's default where it is left out. */
+  timeout_ms?: number;
+  /** Overrides the environment's turn budget. */
+  max_turns?: number;
+  /**
+   * Share of a batch's rollouts that may fail (`error`, `timeout`) before `finish` raises, 0 to 1. A single failure
+   * among others never stops a run: in a batch of four it would already be a quarter.
+   */
+  max_invalid_share?: number;
+  /** Stops every episode. */
+  signal?: AbortSignal;
+  onLog?(step: number, metrics: Record<string, number>): void;
+  onNote?(text: string): void;
+}
+
+export interface EpisodeCounters {
+  started: number;
+  finished: number;
+  open: number;
+  invalid: number;
+  successes: number;
+  ended_by: Record<EndedBy, number>;
+  /** Groups seen whole in a `finish`: the rollouts of one task with one seed. */
+  groups: number;
+  /** Groups whose valid rewards are all equal: they teach a group-relative trainer nothing. */
+  groups_without_signal: number;
+  turns: number;
+  policy_tokens: number;
+  /** Wall-clock time spent answering, milliseconds; what the bridge itself took is Python's `ask_s` minus this. */
+  answer_ms: number;
+  /** Time in environments, milliseconds, added up over episodes that ran concurrently. */
+  env_ms: number;
+}
+
+export interface EpisodeServer {
+  /** Answers one question of Python's. @throws Error that says which entry of which question is wrong. */
+  answer(op: string, payload: unknown): Promise<unknown>;
+  counters(): EpisodeCounters;
+  /** Ends and closes every episode that is still open; to be called once the run is over, however it ended. */
+  closeAll(): Promise<void>;
+}
+
+interface Batch {
+  size: number;
+  invalid: number;
+  firstError: string | null;
+}
+
+interface OpenEpisode {
+  episode: Episode;
+  batch: Batch;
+}
+
+/** Plays the episodes of a run: answers `start`, `step` and `finish`, a whole batch a crossing, its members concurrently. */
+export function serveEpisodes(options: ServeOptions): EpisodeServer {
+  const { tasks, log } = options;
+  const maxInvalidShare = options.max_invalid_share ?? 0.2;
+  const known = new Set(tasks.ids);
+  const stop = new AbortController();
+  const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
+  setMaxListeners(0, signal); // every episode of a batch listens
+  const open = new Map<number, OpenEpisode>();
+  const running = new Set<Promise<unknown>>();
+  let nextHandle = 1;
+  const counters: EpisodeCounters = {
+    started: 0,
+    finished: 0,
+    open: 0,
+    invalid: 0,
+    successes: 0,
+    ended_by: { terminated: 0, truncated: 0, error: 0, timeout: 0 },
+    groups: 0,
+    groups_without_signal: 0,
+    turns: 0,
+    policy_tokens: 0,
+    answer_ms: 0,
+    env_ms: 0,
+  };
+
+  async function start({ policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
+    episodes.forEach(({ task_id }, row) => {
+      if (known.has(task_id)) return;
+      const near = nearest(task_id, tasks.ids);
+      throw new Error(
+        `start: row ${row} asks for task '${task_id}', which split ${tasks.split} of ${tasks.env_id} does not have` +
+          (near ? `; nearest: '${near}'.` : "."),
+      );
+    });
+    if (stop.signal.aborted) throw new Error("start: the run was stopped");
+    const batch: Batch = { size: episodes.length, invalid: 0, firstError: null };
+    const opened = await Promise.all(
+      episodes.map(async ({ task_id, seed, trial }) => {
+        const handle = nextHandle++;
+        const episode = await tasks.start(task_id, {
+          seed,
+          trial,
+          policy,
+          policy_step,
+          max_turns: options.max_turns,
+          timeout_ms: options.timeout_ms,
+          signal,
+        });
+        open.set(handle, { episode, batch });
+        counters.started++;
+        return { handle, episode };
+      }),
+    );
+    return {
+      episodes: opened.map(({ handle, episode }) => ({
+        handle,
+        messages: [...episode.messages],
+        done: episode.ended_by !== null,
+        max_turns: options.max_turns ?? tasks.max_turns(episode.task_id),
+      })),
+    };
+  }
+
+  /** The episodes of a question, each handle open and named once. */
+  function find(op: string, handles: readonly number[]): OpenEpisode[] {
+    const repeated = handles.find((handle, row) => handles.indexOf(handle) !== row);
+    if (repeated !== undefined) throw new Error(`${op}: handle ${repeated} is named twice`);
+    return handles.map((handle, row) => {
+      const found = open.get(handle);
+      if (!found) throw new Error(`${op}: row ${row} names handle ${handle}, which is not open (finished already?)`);
+      return found;
+    });
+  }
+
+  async function step({ episodes }: OpPayload<"step">): Promise<OpAnswer<"step">> {
+    const found = find(
+      "step",
+      episodes.map(({ handle }) => handle),
+    );
+    found.forEach(({ episode }, row) => {
+      if (episode.ended_by) throw new Error(`step: row ${row}, handle ${episodes[row]!.handle}, has ended already`);
+    });
+    const answers = await Promise.all(
+      found.map(async ({ episode }, row) => {
+        const { observations, done } = await episode.reply(episodes[row]!.reply);
+        return { observations, done, ended_by: episode.ended_by };
+      }),
+    );
+    return { episodes: answers };
+  }
+
+  async function finish({ episodes }: OpPayload<"finish">): Promise<OpAnswer<"finish">> {
+    const found = find(
+      "finish",
+      episodes.map(({ handle }) => handle),
+    );
+    found.forEach(({ episode }, row) => {
+      const { handle, ended } = episodes[row]!;
+      if (!episode.ended_by && !ended)
+        throw new Error(
+          `finish: row ${row}, handle ${handle}, is still running and the question does not say why it ends`,
+        );
+    });
+    const trajectories = await Promise.all(
+      found.map(async ({ episode }, row) => {
+        const { handle, ended, tokens } = episodes[row]!;
+        if (ended) episode.end(ended.by, ended.why);
+        open.delete(handle);
+        return episode.finish(tokens);
+      }),
+    );
+    for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!.batch);
+    countGroups(trajectories);
+    for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
+    return {
+      episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why }) => ({
+        reward,
+        parts,
+        metrics,
+        success,
+        ended_by,
+        ended_why,
+      })),
+    };
+  }
+
+  function record(trajectory: Trajectory, batch: Batch): void {
+    log?.write(trajectory);
+    counters.finished++;
+    counters.ended_by[trajectory.ended_by]++;
+    counters.turns += trajectory.turns.length;
+    counters.policy_tokens += trajectory.tokens.policy;
+    counters.env_ms += trajectory.env_ms;
+    if (trajectory.success) counters.successes++;
+    if (trajectory.reward !== null) return;
+    counters.invalid++;
+    batch.invalid++;
+    batch.firstError ??= `task '${trajectory.task_id}': ${trajectory.ended_why}`;
+  }
+
+  function countGroups(trajectories: readonly Trajectory[]): void {
+    const groups = new Map<string, Trajectory[]>();
+    for (const trajectory of trajectories) {
+      const key = `${trajectory.task_id}\n${trajectory.seed}`;
+      groups.set(key, [...(groups.get(key) ?? []), trajectory]);
+    }
+    for (const members of groups.values()) {
+      if (members.length < 2) continue;
+      const rewards = new Set(members.flatMap(({ reward }) => reward ?? []));
+      counters.groups++;
+      if (rewards.size < 2) counters.groups_without_signal++;
+    }
+  }
+
+  function refuseTooManyInvalid({ size, invalid, firstError }: Batch): void {
+    if (invalid <= maxInvalidShare * size || (invalid === 1 && size > 1)) return;
+    throw new Error(
+      `${invalid} of ${size} rollouts of this step failed in the environment, more than the ${maxInvalidShare} ` +
+        `that max_invalid_share allows. The first one: ${firstError}`,
+    );
+  }
+
+  const handlers: { [Name in Op]: (payload: OpPayload<Name>) => Promise<OpAnswer<Name>> } = {
+    start,
+    step,
+    finish,
+    async log({ step, metrics }) {
+      options.onLog?.(step, metrics);
+      return {};
+    },
+    async note({ text }) {
+      options.onNote?.(text);
+      return {};
+    },
+  };
+
+  async function answer(op: string, payload: unknown): Promise<unknown> {
+    if (!Object.hasOwn(handlers, op))
+      throw new Error(`Python asked '${op}'; the questions are ${Object.keys(handlers).join(", ")}`);
+    const parsed = (ops[op as Op].payload as z.ZodType).safeParse(payload);
+    if (!parsed.success) throw new Error(`${op}: ${describeIssues(parsed.error)}`);
+    const begin = performance.now();
+    const work = (handlers[op as Op] as (payload: unknown) => Promise<unknown>)(parsed.data);
+    running.add(work);
+    try {
+      return await work;
+    } finally {
+      running.delete(work);
+      counters.answer_ms += performance.now() - begin;
+    }
+  }
+
+  return {
+    answer,
+    counters: () => ({ ...counters, ended_by: { ...counters.ended_by }, open: open.size }),
+    async closeAll() {
+      stop.abort();
+      await Promise.allSettled(running);
+      const left = [...open.values()];
+      open.clear();
+      await Promise.all(
+        left.map(async ({ episode, batch }) => {
+          episode.end("error", "the run was stopped");
+          record(await episode.finish(), batch);
+        }),
+      );
+    },
+  };
+}
