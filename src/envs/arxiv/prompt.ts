@@ -97,17 +97,17 @@ interface Parameter {
 }
 
 function parametersOf(schema: JsonSchema): Parameter[] {
-  const properties = (schema["properties"] ?? {}) as Record<string, JsonSchema>;
+  const properties = (schema.properties ?? {}) as Record<string, JsonSchema>;
   return Object.entries(properties).map(([name, property]) => {
-    const options = ((property["anyOf"] as JsonSchema[] | undefined) ?? [property]) as JsonSchema[];
-    const values = options.flatMap((option) => (option["enum"] as unknown[] | undefined) ?? []);
+    const options = ((property.anyOf as JsonSchema[] | undefined) ?? [property]) as JsonSchema[];
+    const values = options.flatMap((option) => (option.enum as unknown[] | undefined) ?? []);
     return {
       name,
-      type: [...new Set(options.map((option) => String(option["type"])))].join(" or "),
-      description: String(property["description"] ?? ""),
-      default: property["default"],
+      type: [...new Set(options.map((option) => String(option.type)))].join(" or "),
+      description: String(property.description ?? ""),
+      default: property.default,
       required: !("default" in property),
-      values: options.some((option) => option["type"] === "null") && values.length > 0 ? [null, ...values] : values,
+      values: options.some((option) => option.type === "null") && values.length > 0 ? [null, ...values] : values,
     };
   });
 }
@@ -148,9 +148,9 @@ export function renderSetupContext(calls: readonly Call[]): string {
   const lines = calls.map(({ tool, args }) => {
     switch (tool) {
       case "get_recently_submitted_cs_papers":
-        return `The list holds the newest ${args["aspect"] ?? "*"} papers of the last ${args["days"] ?? 7} days, at most ${args["max_results"] ?? 50}.`;
+        return `The list holds the newest ${args.aspect ?? "*"} papers of the last ${args.days ?? 7} days, at most ${args.max_results ?? 50}.`;
       case "search_arxiv_papers":
-        return `The list holds the results of the search ${spacedJson(args["query"])}, at most ${args["max_results"] ?? 10}.`;
+        return `The list holds the results of the search ${spacedJson(args.query)}, at most ${args.max_results ?? 10}.`;
       default:
         return `${OPERATIONS[tool] ?? `${tool} ran for paper`} ${refText(tool, args)}: the paper used last, which null refers to.`;
     }
@@ -173,5 +173,5 @@ const OPERATIONS: Record<string, string> = {
 
 function refText(tool: string, args: Record<string, unknown>): string {
   const missing = tool === "translate_arxiv_pdf" || tool === "get_paper_cache_status" ? null : 1;
-  return spacedJson(args["paper_id"] ?? (args["ref"] === undefined ? missing : args["ref"]));
+  return spacedJson(args.paper_id ?? (args.ref === undefined ? missing : args.ref));
 }

@@ -135,7 +135,7 @@ export function parseReactLenient(text: string, tools: readonly string[]): Parse
     if (number) args[key] = Number(number);
   }
   const aspect = /aspect\W{1,4}((?:cs\.)?[A-Za-z]{2}|\*)/.exec(body)?.[1];
-  if (aspect) args["aspect"] = aspect;
+  if (aspect) args.aspect = aspect;
   return { kind: "call", thought, name, args, repairs };
 }
 
@@ -159,7 +159,7 @@ function readThought(before: string): string {
 }
 
 function readCall(value: unknown, repairs: Repair[]): { name: string; args: unknown } | null {
-  if (!isObject(value) || typeof value["name"] !== "string" || value["name"].trim() === "") return null;
+  if (!isObject(value) || typeof value.name !== "string" || value.name.trim() === "") return null;
   const key = ["args", "arguments", "parameters"].find((alias) => Object.hasOwn(value, alias));
   if (key && key !== "args") repairs.push("args_alias");
   let args: unknown = key ? value[key] : {};
@@ -174,7 +174,7 @@ function readCall(value: unknown, repairs: Repair[]): { name: string; args: unkn
       // Some other text: the tool says that it takes an object.
     }
   }
-  return { name: value["name"], args };
+  return { name: value.name, args };
 }
 
 function noteRest(rest: string, repairs: Repair[]): void {

@@ -97,6 +97,8 @@ export interface ReplayStats {
   fallback: number;
   /** Downloads and translations that stand in for real ones. */
   offline_stubs: number;
+  /** Calls whose arguments did not fit the tool's schema. */
+  argument_errors: number;
 }
 
 /** One session's world. Every field is a value that is never changed in place, so keeping a state is keeping a snapshot of it. */
@@ -124,7 +126,10 @@ export interface ArxivFacts {
   tool: string | null;
   /** The paper that the call resolved to. */
   paper_id: string | null;
-  /** The tool's result object; null on errors. */
+  /**
+   * The tool's result object; null on errors. A search gives `{ count, paper_ids }`, also where the list was made up
+   * (kind `fallback`).
+   */
   result: unknown;
   /** A search that found nothing, or zero figures. */
   empty: boolean;
