@@ -35,6 +35,8 @@ export interface Episode {
 }
 
 export const DEFAULT_TIMEOUT_MS = 300_000;
+/** A session that does not let go must not hold up its batch. */
+const CLOSE_TIMEOUT_MS = 10_000;
 
 export async function startEpisode<Task extends TaskBase, State, Options>(
   env: EnvSpec<Task, State, Options>,
@@ -47,8 +49,12 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
   const context: EpisodeContext<Options> = {
     options: envOptions,
     random: createRandom(options.seed),
-    signal: options.signal ? AbortSignal.any([abort.signal, options.signal]) : abort.signal,
+    signal: abort.signal,
   };
+  // Not AbortSignal.any: on Node 20 it keeps 2 KB an episode for as long as the run's signal lives.
+  const stop = () => abort.abort();
+  if (options.signal?.aborted) stop();
+  else options.signal?.addEventListener("abort", stop, { once: true });
   let timeLeft_ms = options.timeout_ms ?? DEFAULT_TIMEOUT_MS;
   let env_ms = 0;
   let state: State | undefined;
@@ -101,11 +107,18 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
   }
 
   async function close(): Promise<void> {
+    options.signal?.removeEventListener("abort", stop);
     if (!started || !env.close) return;
+    let timer: NodeJS.Timeout | undefined;
+    const limit = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => reject(new Error(`took longer than ${CLOSE_TIMEOUT_MS} ms`)), CLOSE_TIMEOUT_MS);
+    });
     try {
-      await env.close(state as State);
+      await Promise.race([env.close(state as State), limit]);
     } catch (error) {
       ended = { by: "error", why: `close: ${errorText(error)}` };
+    } finally {
+      clearTimeout(timer);
     }
   }
 

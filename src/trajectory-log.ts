@@ -1,0 +1,134 @@
+import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { z } from "zod";
+import { errorText, UserError } from "./core/errors.ts";
+import { messageSchema } from "./core/message.ts";
+import { describeIssues } from "./core/tool.ts";
+import type { Trajectory } from "./core/trajectory.ts";
+
+const value = z.union([z.number(), z.boolean(), z.string(), z.null()]);
+const count = z.int().nonnegative();
+
+export const trajectorySchema: z.ZodType<Trajectory> = z.object({
+  env: z.string(),
+  task_id: z.string(),
+  seed: z.int(),
+  trial: count,
+  policy: z.string(),
+  policy_step: count.nullable(),
+  messages: z.array(messageSchema),
+  turns: z.array(
+    z.object({
+      reply: z.string(),
+      thought: z.string(),
+      action: z.object({ name: z.string(), args: z.record(z.string(), z.unknown()) }).nullable(),
+      outcome: z.object({
+        kind: z.enum(["ok", "tool_error", "parse_error", "fallback", "terminal"]),
+        payload: z.unknown(),
+        text: z.string(),
+      }),
+    }),
+  ),
+  ended_by: z.enum(["terminated", "truncated", "error", "timeout"]),
+  ended_why: z.string().nullable(),
+  reward: z.number().nullable(),
+  parts: z.record(z.string(), z.number().nullable()),
+  metrics: z.record(z.string(), value),
+  success: z.boolean(),
+  tokens: z.object({ prompt: count, policy: count, observation: count }),
+  env_ms: z.number().nonnegative(),
+});
+
+export interface JsonLines<Line> {
+  readonly path: string;
+  /** Texts in which a lone surrogate was replaced by U+FFFD: other languages' readers would choke on it. */
+  readonly cleaned: number;
+  /** Appends one line, whole or not at all. @throws Error naming the key of a number that JSON can't hold. */
+  write(line: Line): void;
+  close(): void;
+}
+
+/** Opens a JSON lines file to be appended to. */
+export function openJsonLines<Line>(path: string): JsonLines<Line> {
+  mkdirSync(dirname(path), { recursive: true });
+  const file = openSync(path, "a");
+  let cleaned = 0;
+  let open = true;
+  return {
+    path,
+    get cleaned() {
+      return cleaned;
+    },
+    write(line) {
+      const text = JSON.stringify(line, (key, item: unknown) => {
+        if (typeof item === "number" && !Number.isFinite(item)) throw new Error(`${path}: ${key} is ${item}`);
+        if (typeof item !== "string") return item;
+        const whole = item.replace(/\p{Surrogate}/gu, "\uFFFD");
+        if (whole !== item) cleaned++;
+        return whole;
+      });
+      writeSync(file, `${text}\n`);
+    },
+    close() {
+      if (!open) return;
+      open = false;
+      fsyncSync(file);
+      closeSync(file);
+    },
+  };
+}
+
+/** The log of a run: a trajectory a line. */
+export const openTrajectoryLog = (path: string): JsonLines<Trajectory> => openJsonLines<Trajectory>(path);
+
+export interface ReadOptions {
+  /**
+   * A run that was killed leaves a last line without an end. true: it is left out. false: it is an error, since
+   * numbers made from half a log would look whole.
+   */
+  allow_cut_last_line?: boolean;
+}
+
+/** Every line of a JSON lines file, parsed, with its number in the file. @throws UserError naming file and line. */
+export function readJsonLines(path: string, options: ReadOptions = {}): { line: number; value: unknown }[] {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    throw new UserError(`${path}: ${errorText(error)}`);
+  }
+  return parseJsonLines(text, path, options);
+}
+
+/** As `readJsonLines`, for text that is already at hand; `name` stands for the file in messages. */
+export function parseJsonLines(
+  text: string,
+  name: string,
+  options: ReadOptions = {},
+): { line: number; value: unknown }[] {
+  const lines = text.split("\n");
+  const last = lines.pop()!; // "" where the file ends with a line's end
+  const rows = lines.map((content, index) => ({ line: index + 1, content }));
+  if (last.trim() !== "") rows.push({ line: lines.length + 1, content: last });
+  return rows.flatMap(({ line, content }) => {
+    if (content.trim() === "") return [];
+    try {
+      return [{ line, value: JSON.parse(content) as unknown }];
+    } catch (error) {
+      const cut = line === lines.length + 1;
+      if (cut && options.allow_cut_last_line) return [];
+      throw new UserError(
+        `${name}, line ${line}: ${cut ? "the last line is cut off" : "not JSON"} (${errorText(error)}).`,
+      );
+    }
+  });
+}
+
+/** @throws UserError naming the file, the line and what is wrong with it. */
+export function readTrajectories(path: string, options: ReadOptions = {}): Trajectory[] {
+  return readJsonLines(path, options).map(({ line, value }) => {
+    const parsed = trajectorySchema.safeParse(value);
+    if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}`);
+    return parsed.data;
+  });
+}
