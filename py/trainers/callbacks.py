@@ -1,0 +1,111 @@
+"""What every trainer shares with the host: the log, the stop, the clock, the saved model."""
+
+import logging
+import math
+import os
+import shutil
+from collections import defaultdict
+from pathlib import Path
+
+import datasets
+from transformers import PrinterCallback, Trainer, TrainerCallback
+from transformers.utils import logging as transformers_logging
+
+STOP_REQUESTED = "stop_requested"
+LOSS_NOT_FINITE = "loss_not_finite"
+COMPLETED = "max_steps_or_epochs_completed"
+
+
+class Gauge:
+    """Figures taken between two log points, averaged when they are read."""
+
+    def __init__(self):
+        self._values: dict[str, list[float]] = defaultdict(list)
+
+    def add(self, name: str, value: float) -> None:
+        self._values[name].append(float(value))
+
+    def take(self) -> dict[str, float]:
+        """The means since the last call."""
+        means = {name: sum(values) / len(values) for name, values in self._values.items()}
+        self._values.clear()
+        return means
+
+
+class HostCallback(TrainerCallback):
+    """Sends the trainer's log to the host and stops where the host asks to, or where the loss is lost.
+
+    `gauge` may hold further figures; they go out with the next log point.
+    """
+
+    def __init__(self, host, gauge: Gauge | None = None):
+        self.host = host
+        self.gauge = gauge or Gauge()
+        self.stop_reason = COMPLETED
+
+    def on_step_end(self, args, state, control, **_):
+        if self.host.stop_requested and state.global_step < state.max_steps:
+            self._stop(control)
+
+    def on_log(self, args, state, control, logs, **_):
+        metrics = {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
+        metrics |= self.gauge.take()
+        if state.is_world_process_zero:
+            self.host.log(state.global_step, metrics)
+        if not math.isfinite(metrics.get("loss", 0.0)):
+            # Weights that gave a loss of NaN are lost: nothing of them is saved.
+            self.stop_reason = LOSS_NOT_FINITE
+            control.should_save = False
+            control.should_training_stop = True
+        elif self.host.stop_requested and state.global_step > 0 and not control.should_training_stop:
+            self._stop(control)
+
+    def _stop(self, control) -> None:
+        """Ends training after this step, with a checkpoint."""
+        self.stop_reason = STOP_REQUESTED
+        control.should_save = True
+        control.should_training_stop = True
+
+
+class _DropMessage(logging.Filter):
+    def __init__(self, beginning: str):
+        super().__init__()
+        self.beginning = beginning
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(self.beginning)
+
+
+def quiet_libraries() -> None:
+    """No progress bars, no notices that we answer for ourselves. Warnings stay."""
+    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: TRL is pinned
+    datasets.disable_progress_bars()
+    transformers_logging.disable_progress_bar()
+    # An invalid rollout is counted and logged by us; TRL would print its whole record.
+    logger = logging.getLogger("trl.trainer.grpo_trainer")
+    if not any(isinstance(each, _DropMessage) for each in logger.filters):
+        logger.addFilter(_DropMessage("All reward functions returned None"))
+
+
+def quiet_trainer(trainer: Trainer) -> None:
+    """With its progress bar off, transformers prints every log to stdout, which is not ours to write to."""
+    trainer.remove_callback(PrinterCallback)
+
+
+def save_final(trainer: Trainer, output_dir: str) -> str:
+    """Saves the trained model with tokenizer, chat template and generation config to `final/`, complete or not at all.
+
+    A LoRA run gives the adapter's folder.
+    """
+    final, half = Path(output_dir) / "final", Path(output_dir) / "final.tmp"
+    if trainer.is_world_process_zero():
+        shutil.rmtree(half, ignore_errors=True)
+    trainer.save_model(str(half))
+    if trainer.is_world_process_zero():
+        shutil.rmtree(half / "ref", ignore_errors=True)  # TRL's frozen copy of the adapter it started from
+        (half / "training_args.bin").unlink(missing_ok=True)  # a pickle; the run's config.json says the same
+        # An adapter's folder holds the adapter only, but a reply ends at the same tokens.
+        trainer.model.generation_config.save_pretrained(str(half))
+        shutil.rmtree(final, ignore_errors=True)
+        half.rename(final)
+    return str(final)

@@ -1,0 +1,238 @@
+"""What can be checked before a model loads: TRL's version and keys, batch sizes, the chat template, token budgets."""
+
+import contextlib
+import dataclasses
+import io
+import tempfile
+import warnings
+from typing import Any
+
+import trl
+from packaging.version import Version
+from trl import GRPOConfig, SFTConfig
+
+from trainers.model import UserError, chat_format, context_limit, did_you_mean, load_model_config, load_tokenizer
+from trainers.tokens import ChatFormat, transcript_of
+
+# Before 0.28 rollout_func is only called on the vLLM server's path: multi-turn sampling would silently disappear.
+OLDEST_TRL = Version("0.28.0")
+PINNED_TRL = Version("1.16.0")
+SPARE_TOKENS = 64  # added to what a worked solution needs where a budget is too small
+
+CONFIG_CLASSES = {"sft": SFTConfig, "grpo": GRPOConfig}
+
+# Keys of TRL's config that our path would ignore, or that are another option's, with what to do instead.
+ELSEWHERE = {
+    "output_dir": "the run folder decides it (--output-dir)",
+    "seed": "use --seed, which also decides tasks and sampling",
+    "data_seed": "use --seed, which also decides tasks and sampling",
+    "model_init_kwargs": "the model is loaded before TRL sees it; use --model and --lora",
+    "chat_template_kwargs": "use chat_template_kwargs at the top level of the config",
+    "eval_strategy": "training evaluates nothing; use `bench` on the checkpoints",
+    "do_eval": "training evaluates nothing; use `bench` on the checkpoints",
+    "push_to_hub": "a run writes to its folder only",
+    "resume_from_checkpoint": "a run always starts from --model",
+    "disable_tqdm": "progress is shown from the log",
+}
+ELSEWHERE_BY_RECIPE = {
+    "sft": {
+        "max_length": "use max_length at the top level of the config (--max-length)",
+        "packing": "rows are trained one by one, so that none sees another",
+        "padding_free": "rows are trained one by one, padded",
+        "completion_only_loss": "the loss is on the policy's tokens, always",
+        "assistant_only_loss": "the loss is on the policy's tokens, always",
+        "dataset_text_field": "rows come tokenised",
+        "dataset_kwargs": "rows come tokenised",
+        "chat_template_path": "the tokenizer's own template is used",
+        "eos_token": "the template's end-of-turn token is used",
+        "pad_token": "the tokenizer's own is used",
+    },
+    "grpo": {
+        "temperature": "use temperature under sampling (--temperature)",
+        "top_p": "use top_p under sampling (--top-p)",
+        "top_k": "use top_k under sampling (--top-k)",
+        "min_p": "use min_p under sampling (--min-p)",
+        "max_completion_length": "use max_turn_tokens and max_episode_tokens under sampling",
+        "max_prompt_length": "use max_context_tokens under sampling",
+        "repetition_penalty": "our sampler has none",
+        "generation_kwargs": "our sampler takes the keys under sampling",
+        "cache_implementation": "our sampler keeps its own cache",
+        "use_vllm": "rollouts are sampled with transformers",
+        "use_transformers_paged": "rollouts are sampled with our own cache",
+        "use_transformers_continuous_batching": "rollouts are sampled with our own cache",
+        "reward_weights": "weights are the environment's (env_options.reward_weights)",
+        "max_tool_calling_iterations": "turns are the environment's (max_turns)",
+        "num_generations_eval": "training evaluates nothing; use `bench` on the checkpoints",
+        "log_completions": "every rollout is in trajectories/",
+        "log_completions_hub_repo": "every rollout is in trajectories/",
+    },
+}
+REPORT_BACKENDS = ("none", "tensorboard", "wandb", "trackio")
+
+
+def run(request: dict, host) -> dict:
+    """Checks everything that needs no weights. The result's `problems` are for the user to mend before the run."""
+    recipe = request["recipe"]
+    problems: list[str] = []
+    warned: list[str] = []
+    if recipe in CONFIG_CLASSES:
+        found, noted = trainer_problems(recipe, request["trainer"])
+        problems += found
+        warned += noted
+
+    longest = None
+    try:
+        chat = chat_format(request["model"], load_tokenizer(request["model"]), request.get("chat_template_kwargs"))
+        limit = context_limit(load_model_config(request["model"]))
+        if request["gold"]:
+            longest = longest_solution(request["gold"], chat)
+            found, noted = budget_problems(longest, request["budgets"], limit)
+            problems += found
+            warned += noted
+    except UserError as error:
+        problems.append(str(error))
+    except ValueError as error:  # a worked solution that the template cannot render
+        problems.append(f"gold: {error}")
+    return {"ok": not problems, "problems": problems, "warnings": warned, "longest": longest}
+
+
+def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], list[str]]:
+    """Problems and warnings of the `trainer` block, and of the installed TRL."""
+    installed = Version(trl.__version__)
+    if installed < OLDEST_TRL:
+        return [f"TRL {installed} is installed; rollout functions need {OLDEST_TRL} or later. Run `setup`."], []
+    warned = []
+    if installed != PINNED_TRL:
+        warned.append(
+            f"TRL {installed} is installed; this project is tested with {PINNED_TRL}. Run `setup` for that one."
+        )
+
+    config_class = CONFIG_CLASSES[recipe]
+    known = [field.name for field in dataclasses.fields(config_class)]
+    elsewhere = ELSEWHERE | ELSEWHERE_BY_RECIPE[recipe]
+    problems = []
+    for key in trainer:
+        if key in elsewhere:
+            problems.append(f"trainer.{key} cannot be set here: {elsewhere[key]}.")
+        elif key not in known:
+            usable = [name for name in known if name not in elsewhere]
+            problems.append(f"trainer.{key}: {config_class.__name__} has no such key.{did_you_mean(key, usable)}")
+    problems += report_problems(trainer.get("report_to", "none"))
+    if not problems and recipe == "grpo":
+        problems += group_problems(trainer)
+    if not problems:
+        problems += value_problems(config_class, trainer)
+    return problems, warned
+
+
+def report_problems(report_to) -> list[str]:
+    """Every backend must be known and installed: TRL would find out after the model has loaded."""
+    problems = []
+    for name in [report_to] if isinstance(report_to, str) else report_to:
+        if name not in REPORT_BACKENDS:
+            problems.append(f"trainer.report_to is '{name}'; expected one of {', '.join(REPORT_BACKENDS)}.")
+        elif name != "none":
+            from importlib.util import find_spec
+
+            if find_spec(name) is None:
+                problems.append(f"trainer.report_to is '{name}', which is not installed: pip install {name}.")
+    return problems
+
+
+def group_problems(trainer: dict[str, Any]) -> list[str]:
+    """A generation batch must hold whole groups of at least 2 rollouts."""
+    defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
+
+    def value(name: str):
+        return trainer.get(name, defaults[name])
+
+    group = value("num_generations")
+    if not isinstance(group, int) or group < 2:
+        return [f"trainer.num_generations is {group}; a group needs at least 2 rollouts to tell better from worse."]
+    if value("generation_batch_size") is not None and value("steps_per_generation") is not None:
+        return ["trainer.generation_batch_size and trainer.steps_per_generation say the same thing: set one of them."]
+    batch, accumulation = value("per_device_train_batch_size"), value("gradient_accumulation_steps")
+    rounds = value("steps_per_generation") or accumulation
+    rollouts = value("generation_batch_size") or batch * rounds
+    if rollouts % group != 0:
+        return [
+            f"{rollouts} rollouts a step (per_device_train_batch_size {batch} × {rounds}) do not divide into groups of "
+            f"{group} (num_generations). Make the batch a multiple of {group}, as "
+            f"{max(1, round(batch / group)) * group}."
+        ]
+    return []
+
+
+def value_problems(config_class, trainer: dict[str, Any]) -> list[str]:
+    """Builds the config class once: TRL and transformers check values as they build it."""
+    hidden = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), contextlib.redirect_stdout(hidden):
+        warnings.simplefilter("ignore")
+        precision = {} if {"bf16", "fp16"} & trainer.keys() else {"bf16": False}
+        try:
+            config_class(**({"output_dir": folder, "report_to": "none"} | precision | trainer))
+        except (TypeError, ValueError) as error:
+            return [f"trainer: {config_class.__name__} refuses it: {error}"]
+    return []
+
+
+def longest_solution(rows: list[dict], chat: ChatFormat) -> dict[str, int]:
+    """Tokens that the worked solutions need, each figure the largest of any row.
+
+    `prompt`: before the first reply; `turn`: of one reply with its end token; `policy`: of all replies;
+    `observation`: of all that the environment and the template add; `total`: of the whole context.
+    """
+    longest = dict.fromkeys(("prompt", "turn", "policy", "observation", "total"), 0)
+    for row in rows:
+        transcript = transcript_of(row, chat)
+        policy = sum(transcript.env_mask)
+        figures = {
+            "prompt": len(transcript.prompt_ids),
+            "turn": longest_run(transcript.env_mask),
+            "policy": policy,
+            "observation": len(transcript.env_mask) - policy,
+            "total": len(transcript.prompt_ids) + len(transcript.completion_ids),
+        }
+        longest = {name: max(longest[name], figure) for name, figure in figures.items()}
+    return longest
+
+
+def longest_run(mask: list[int]) -> int:
+    """Length of the longest stretch of ones."""
+    longest = current = 0
+    for bit in mask:
+        current = current + 1 if bit else 0
+        longest = max(longest, current)
+    return longest
+
+
+def budget_problems(longest: dict[str, int], budgets: dict[str, int | None], limit: int | None):
+    """Budgets that a worked solution does not fit into (problems), or only just (warnings)."""
+    problems, warned = [], []
+    checks = [
+        ("max_turn_tokens", "turn", "the longest gold reply"),
+        ("max_episode_tokens", "policy", "the replies of the longest gold solution"),
+        ("max_context_tokens", "total", "the longest gold solution with its prompt and observations"),
+        ("max_length", "total", "the longest gold solution with its prompt and observations"),
+    ]
+    for name, figure, what in checks:
+        budget, need = budgets.get(name), longest[figure]
+        if budget is None:
+            continue
+        if need > budget:
+            problems.append(
+                f"{name} is {budget}, but {what} takes {need} tokens. "
+                f"Set --{name.replace('_', '-')} {need + SPARE_TOKENS}."
+            )
+        elif need + SPARE_TOKENS > budget:
+            warned.append(
+                f"{name} is {budget}; {what} takes {need} tokens, which leaves fewer than {SPARE_TOKENS} to spare."
+            )
+        if limit is not None and budget > limit and name in ("max_context_tokens", "max_length"):
+            warned.append(f"{name} is {budget}, more than the {limit} positions the model has; {limit} counts.")
+    if limit is not None and longest["total"] > limit:
+        problems.append(
+            f"the model has {limit} positions, but {checks[2][2]} takes {longest['total']} tokens. "
+            f"Take a model with a longer context, or a shorter prompt."
+        )
+    return problems, warned

@@ -1,0 +1,154 @@
+"""Supervised fine-tuning on worked solutions, with TRL's SFTTrainer. The loss is on the policy's tokens only."""
+
+import json
+import math
+import time
+
+from datasets import Dataset
+from trl import SFTConfig, SFTTrainer
+
+from trainers.callbacks import (
+    COMPLETED,
+    LOSS_NOT_FINITE,
+    STOP_REQUESTED,
+    HostCallback,
+    quiet_libraries,
+    quiet_trainer,
+    save_final,
+)
+from trainers.model import Policy, UserError, load_policy, peak_memory_gib, precision_arguments
+from trainers.preflight import trainer_problems
+from trainers.tokens import ChatFormat, Transcript, transcript_of
+
+MAX_SHARE_TOO_LONG = 0.01
+
+
+class ExpertTrainer(SFTTrainer):
+    def create_model_card(self, *_, **__):
+        """None: the run folder has its own record."""
+
+
+def run(request: dict, host) -> dict:
+    """Trains `request["model"]` on the rows of `request["rows_path"]`; the trained model is in `final/`."""
+    quiet_libraries()
+    problems, warned = trainer_problems("sft", request["trainer"])
+    if problems:
+        raise UserError(" ".join(problems))
+    for text in warned:
+        host.note(text)
+
+    rows = read_rows(request["rows_path"])
+    policy = load_policy(request)
+    examples, dropped, tokens = tokenise(rows, policy.chat, request["max_length"])
+    if dropped:
+        host.note(f"{dropped} of {len(rows)} rows are longer than {request['max_length']} tokens: left out.")
+
+    trainer = build_trainer(request, policy, examples)
+    callback = HostCallback(host)
+    trainer.add_callback(callback)
+    quiet_trainer(trainer)
+    begin = time.perf_counter()
+    train_loss = trainer.train().training_loss
+    train_s = time.perf_counter() - begin
+    if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
+        callback.stop_reason = LOSS_NOT_FINITE
+    if callback.stop_reason != LOSS_NOT_FINITE:
+        save_final(trainer, request["output_dir"])
+    return {
+        "steps": trainer.state.global_step,
+        "train_loss": train_loss,
+        "stop_reason": callback.stop_reason,
+        "stopped": callback.stop_reason == STOP_REQUESTED,
+        "parameters": policy.parameters,
+        "hardware": policy.hardware,
+        "train_s": train_s,
+        "peak_memory_gib": peak_memory_gib(policy.device),
+        "rows": len(examples),
+        "rows_dropped": dropped,
+        "tokens": tokens,
+    }
+
+
+def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> ExpertTrainer:
+    """The trainer, with what hardware and the run folder decide; the rest is TRL's names and defaults."""
+    arguments = {
+        "logging_steps": 1,
+        "report_to": "none",
+        **precision_arguments(policy, request["trainer"]),
+        **request["trainer"],
+        "output_dir": request["output_dir"],
+        "seed": request["seed"],
+        "max_length": request["max_length"],
+        "packing": False,
+        "disable_tqdm": True,
+        "logging_nan_inf_filter": False,  # a lost loss must be seen
+    }
+    return ExpertTrainer(
+        model=policy.model,
+        args=SFTConfig(**arguments),
+        train_dataset=Dataset.from_list(examples),
+        processing_class=policy.tokenizer,
+    )
+
+
+def read_rows(path: str) -> list[dict]:
+    """Reads ExpertRows, one JSON object a line. Blank lines and a byte order mark are skipped."""
+    rows = []
+    with open(path, encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise UserError(f"{path}:{number}: not JSON: {error.msg}.") from error
+            if not isinstance(row, dict):
+                raise UserError(f"{path}:{number}: row must be an object, got {type(row).__name__}.")
+            check_row(row, f"{path}:{number}")
+            rows.append(row)
+    if not rows:
+        raise UserError(f"{path}: no rows.")
+    return rows
+
+
+def check_row(row: dict, where: str) -> None:
+    """A row is a prompt and the policy's turns; it must end with a reply, or there is nothing to learn at its end."""
+    for name in ("prompt", "turns"):
+        if not isinstance(row.get(name), list) or not row[name]:
+            raise UserError(f"{where}: '{name}' must be a list with at least one entry.")
+    if row["turns"][-1].get("observations"):
+        role = row["turns"][-1]["observations"][-1].get("role")
+        raise UserError(f"{where}: the row ends with a message of role '{role}'; it must end with the policy's reply.")
+
+
+def tokenise(rows: list[dict], chat: ChatFormat, max_length: int) -> tuple[list[dict], int, dict[str, int]]:
+    """Tokenised rows as SFTTrainer takes them, the number left out as too long, and the tokens kept.
+
+    Raises UserError where more than 1 % are too long: that is no longer the data that was asked for.
+    """
+    examples, too_long = [], []
+    tokens = {"policy": 0, "total": 0}
+    for row in rows:
+        transcript = transcript_of(row, chat)
+        length = len(transcript.prompt_ids) + len(transcript.completion_ids)
+        if length > max_length:
+            too_long.append((length, row.get("id", "?")))
+            continue
+        examples.append(example_of(transcript))
+        tokens["policy"] += sum(transcript.env_mask)
+        tokens["total"] += length
+    if len(too_long) > MAX_SHARE_TOO_LONG * len(rows):
+        length, row_id = max(too_long)
+        raise UserError(
+            f"{len(too_long)} of {len(rows)} rows are longer than max_length {max_length}, the longest ('{row_id}') "
+            f"with {length} tokens. Set --max-length {length}, or shorten the rows; at most 1 % may be left out."
+        )
+    return examples, len(too_long), tokens
+
+
+def example_of(transcript: Transcript) -> dict[str, list[int]]:
+    """`assistant_masks` is 1 on the policy's tokens: TRL turns all others into labels of -100."""
+    return {
+        "input_ids": transcript.prompt_ids + transcript.completion_ids,
+        "assistant_masks": [0] * len(transcript.prompt_ids) + transcript.env_mask,
+    }
