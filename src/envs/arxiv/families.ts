@@ -21,11 +21,11 @@ export function render<Params>(family: Family<Params>, params: Params, phrasing:
   return { task: say(params), setup: family.setup(params), steps: family.steps(params) };
 }
 
-// ---- calls, arguments in the order of the tools' schemas ----
+// ---- calls ----
 
 export const searchRecent = (aspect: string, days: number, max_results: number): Call => ({
   tool: "get_recently_submitted_cs_papers",
-  args: { max_results, aspect, days },
+  args: { aspect, days, max_results },
 });
 export const searchKeyword = (query: string, max_results: number, days: number): Call => ({
   tool: "search_arxiv_papers",

@@ -83,7 +83,9 @@ export function parseArxivTasks(value: unknown, source: string): ArxivTask[] {
     }
     tasks.set(id, { ...parsed.data, expected_paper_ids: null });
   });
-  return [...tasks.values()].map((task) => (task.depends_on ? { ...task, prior: priorCalls(task, tasks, source) } : task));
+  return [...tasks.values()].map((task) =>
+    task.depends_on ? { ...task, prior: priorCalls(task, tasks, source) } : task,
+  );
 }
 
 /** The setup and gold calls of the tasks that come first in the same session, earliest first. */
@@ -145,37 +147,4 @@ export const smokeTasks = (): readonly ArxivTask[] => readTaskFile(SMOKE_TASKS_F
 /** A task of either set, without oracle ids. null: there is none of this id. */
 export function findArxivTask(id: string): ArxivTask | null {
   return [...arxivTasks(), ...smokeTasks()].find((task) => task.id === id) ?? null;
-}
-
-/** What a scorer of stored trajectories expects of a task, in the field names of inline task records. */
-export interface RuntimeTask {
-  task_id: string;
-  task: string;
-  category: string;
-  difficulty: string;
-  setup: { name: string; args: Record<string, unknown> }[];
-  expected_tools: string[];
-  expected_tool_args: Record<string, unknown>[];
-  expected_paper_ids: (string | null)[] | null;
-  /** With its reason, only where the right end is a refusal. */
-  expected_terminal_mode?: "blocked";
-  expected_terminal_reason?: string;
-}
-
-/** Expected tools and expected arguments are two views of the one list of steps, so they cannot drift apart. */
-export function runtimeTask(task: ArxivTask): RuntimeTask {
-  return {
-    task_id: task.id,
-    task: task.task,
-    category: task.category,
-    difficulty: task.difficulty,
-    setup: task.setup.map(({ tool, args }) => ({ name: tool, args: structuredClone(args) })),
-    expected_tools: task.steps.map(({ tool }) => tool),
-    expected_tool_args: task.steps.map(({ args }) => structuredClone(args)),
-    expected_paper_ids: task.expected_paper_ids,
-    ...(task.terminal_reason && {
-      expected_terminal_mode: "blocked" as const,
-      expected_terminal_reason: task.terminal_reason,
-    }),
-  };
 }
