@@ -103,7 +103,7 @@ function parametersOf(schema: JsonSchema): Parameter[] {
     const values = options.flatMap((option) => (option.enum as unknown[] | undefined) ?? []);
     return {
       name,
-      type: [...new Set(options.map((option) => String(option.type)))].join(" or "),
+      type: [...new Set(options.flatMap((option) => option.type as string | string[]))].join(" or "),
       description: String(property.description ?? ""),
       default: property.default,
       required: !("default" in property),

@@ -10,7 +10,9 @@ export const summarizePaper = arxivTool({
   description: "Summarize a downloaded paper.",
   input: input({
     ref: ref.default(1).describe(REF_DESCRIPTION),
-    style: word(z.enum(SUMMARY_STYLES, { error: oneOf(SUMMARY_STYLES) }).default("tldr")).describe("Form."),
+    style: word(z.enum(SUMMARY_STYLES, { error: oneOf(SUMMARY_STYLES) }).default("tldr")).describe(
+      "How it is written.",
+    ),
     max_words: whole(z.int().positive().default(120)).describe("Longest length in words: 60, 120 or 250."),
   }),
   writes: true, // it becomes the paper used last
