@@ -24,8 +24,11 @@ export const arxivOptions = z.strictObject({
   curriculum_steps: z
     .int()
     .nonnegative()
-    .default(0)
-    .describe("Until this optimizer step the tool, argument and outcome weights are scaled down."),
+    .optional()
+    .describe(
+      "Until this optimizer step the tool, argument and outcome weights are scaled down. Left out: 0 for episodes, " +
+        "30 for stored histories that name their training step.",
+    ),
   curriculum_scale: z
     .number()
     .min(0)
