@@ -1,6 +1,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
+import { wellFormed } from "./bridge/codec.ts";
 import { errorText, UserError } from "./core/errors.ts";
 import { messageSchema } from "./core/message.ts";
 import { describeIssues } from "./core/tool.ts";
@@ -63,7 +64,7 @@ export function openJsonLines<Line>(path: string): JsonLines<Line> {
       const text = JSON.stringify(line, (key, item: unknown) => {
         if (typeof item === "number" && !Number.isFinite(item)) throw new Error(`${path}: ${key} is ${item}`);
         if (typeof item !== "string") return item;
-        const whole = item.replace(/\p{Surrogate}/gu, "\uFFFD");
+        const whole = wellFormed(item);
         if (whole !== item) cleaned++;
         return whole;
       });

@@ -166,8 +166,8 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
   };
 }
 
-/** The gold replies of every task, played in the environment. */
-async function replayGold(tasks: TaskSet): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }> {
+/** The gold replies of every task, played in the environment. @throws UserError for a task that they do not solve. */
+export async function replayGold(tasks: TaskSet): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }> {
   const { createRandom } = await import("./random.ts");
   const rows: ExpertRow[] = [];
   for (const task_id of tasks.ids) {

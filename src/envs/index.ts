@@ -1,0 +1,47 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import type { Env } from "../core/env.ts";
+import { errorText, nearest, UserError } from "../core/errors.ts";
+import { arxiv } from "./arxiv/env.ts";
+
+/** The environments that come with Trestle. */
+export const envs: Record<string, Env> = { arxiv };
+
+/**
+ * An environment by its name, or from a file that exports `defineEnv(…)`, as "./my-env.ts".
+ * @throws UserError naming the nearest environment, or what is wrong with the file
+ */
+export async function loadEnv(nameOrFile: string): Promise<Env> {
+  const known = Object.hasOwn(envs, nameOrFile) ? envs[nameOrFile] : undefined;
+  if (known) return known;
+  if (!/[/\\]|\.[mc]?[jt]s$/.test(nameOrFile)) {
+    const names = Object.keys(envs);
+    const near = nearest(nameOrFile, names);
+    throw new UserError(
+      `There is no environment '${nameOrFile}'${near ? `; did you mean '${near}'?` : "."} ` +
+        `Expected ${names.join(", ")}, or a file of your own, as ./my-env.ts.`,
+    );
+  }
+  const path = resolve(nameOrFile);
+  if (!existsSync(path)) throw new UserError(`${nameOrFile}: there is no such file.`);
+  let module: Record<string, unknown>;
+  try {
+    module = (await import(pathToFileURL(path).href)) as Record<string, unknown>;
+  } catch (error) {
+    throw new UserError(`${nameOrFile} can't be loaded: ${errorText(error)}`);
+  }
+  const found = [...new Set(Object.values(module).filter(isEnv))];
+  if (found.length === 1) return found[0]!;
+  throw new UserError(
+    found.length === 0
+      ? `${nameOrFile} exports no environment; expected 'export const myEnv = defineEnv({ … })'.`
+      : `${nameOrFile} exports ${found.length} environments (${found.map(({ id }) => id).join(", ")}); expected one.`,
+  );
+}
+
+function isEnv(value: unknown): value is Env {
+  if (typeof value !== "object" || value === null) return false;
+  const env = value as Partial<Env>;
+  return typeof env.id === "string" && typeof env.load === "function" && typeof env.parseOptions === "function";
+}
