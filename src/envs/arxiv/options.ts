@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { sftOptions } from "./sft-options.ts";
 
 export const DEFAULT_SNAPSHOT = "data/arxiv/snapshot.json";
 
@@ -35,6 +36,7 @@ export const arxivOptions = z.strictObject({
     .max(1)
     .default(1 / 3)
     .describe("By how much they are scaled."),
+  sft: sftOptions.prefault({}).describe("Which expert rows are made."),
 });
 
 export type ArxivOptions = z.output<typeof arxivOptions>;
