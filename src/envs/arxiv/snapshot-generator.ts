@@ -354,7 +354,6 @@ function newSubject(
 
 function sectionsOf(subject: Subject, random: Random): Partial<Record<Section, string>> {
   const { method, object, metric, data, before, after, keywords, position } = subject;
-  const name = capital(method);
   const sections: Partial<Record<Section, string>> = {
     abstract: [
       random.pick([
@@ -362,15 +361,15 @@ function sectionsOf(subject: Subject, random: Random): Partial<Record<Section, s
         `Current systems for ${object} lose track when conditions change.`,
         `Errors in ${object} are costly and often found too late.`,
       ]),
-      `We study ${method}, which needs no labels beyond those at hand.`,
+      `We study ${method} without any labels beyond those at hand.`,
       ...keywords.map((topic) => `The setting is that of ${topic}.`),
       `On ${data} the ${metric} rises from ${before} to ${after} percent.`,
     ].join(" "),
     method: [
       random.pick([
-        `${name} first sorts the inputs by difficulty and then works on the easy ones.`,
-        `${name} keeps a short record of past decisions and looks it up before each new one.`,
-        `${name} splits the problem into parts that are solved one after another.`,
+        `The method first sorts the inputs by difficulty and then works on the easy ones.`,
+        `The method keeps a short record of past decisions and looks it up before each new one.`,
+        `The method splits the problem into parts that are solved one after another.`,
       ]),
       random.pick([
         `A small network of ${2 + random.int(6)} layers decides when to stop.`,
@@ -388,7 +387,7 @@ function sectionsOf(subject: Subject, random: Random): Partial<Record<Section, s
       ]),
     ].join(" "),
     conclusion: [
-      `${name} makes ${object} more reliable at little cost.`,
+      `We find ${method} useful for ${object} at little cost.`,
       random.pick([
         `It still fails when inputs arrive out of order.`,
         `It was not tested outside of ${data}.`,
@@ -428,22 +427,22 @@ function paperOf(subject: Subject, abstract: string, random: Random): Paper {
 function figuresOf(subject: Subject, random: Random): FigureRecord[] {
   const { id, method, metric, data, position } = subject;
   const count = position <= COMPLETE_DEPTH ? 2 + random.int(2) : random.int(4);
+  const steps = 1000 * (1 + random.int(9));
+  const captions = random.shuffle([
+    `Overview of ${method}. Inputs enter on the left and decisions leave on the right.`,
+    `${capital(metric)} on ${data} by training step. The x axis shows steps and the y axis the ${metric}. It rises until step ${steps} and then stays level.`,
+    `Running time on ${data} by input size. The x axis shows the size and the y axis seconds. It grows in a straight line.`,
+    `Share of errors on ${data} by kind. The x axis shows the kind and the y axis the share.`,
+  ]);
   return Array.from({ length: count }, (_, index) => {
     const figure_no = index + 1;
-    const steps = 1000 * (1 + random.int(9));
-    const caption = random.pick([
-      `Overview of ${method}. Inputs enter on the left and decisions leave on the right.`,
-      `${capital(metric)} on ${data} by training step. The x axis shows steps and the y axis the ${metric}. It rises until step ${steps} and then stays level.`,
-      `Running time on ${data} by input size. The x axis shows the size and the y axis seconds. It grows in a straight line.`,
-      `Share of errors on ${data} by kind. The x axis shows the kind and the y axis the share.`,
-    ]);
     return {
       figure_no,
       page: 2 + index * 2 + random.int(2),
       path: `figures/${id}/figure-${figure_no}.png`,
       width: 640 + 32 * random.int(12),
       height: 360 + 24 * random.int(10),
-      caption: `Figure ${figure_no}: ${caption}`,
+      caption: `Figure ${figure_no}: ${captions[index]}`,
     };
   });
 }
