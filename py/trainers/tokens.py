@@ -21,6 +21,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from trainers.wire import well_formed
+
 Message = dict[str, Any]  # {"role", "content", "tool_calls"?, "is_error"?}, as src/core/message.ts has it
 
 
@@ -58,16 +60,6 @@ class Transcript:
     def policy_tokens(self) -> int:
         """Length as budgets and length penalties count it: the policy's tokens, not the span across observations."""
         return sum(self.env_mask)
-
-    def check(self, name: str) -> None:
-        """Refuses a transcript that a trainer would choke on, `name` first in the message."""
-        lengths = (len(self.completion_ids), len(self.env_mask), len(self.logprobs))
-        if len(set(lengths)) != 1:
-            raise ValueError(f"{name}: {lengths[0]} completion ids, {lengths[1]} mask entries, {lengths[2]} logprobs")
-        if not self.prompt_ids or not self.completion_ids:
-            raise ValueError(f"{name}: the {'completion' if self.prompt_ids else 'prompt'} is empty")
-        if any(type(entry) is not int or entry not in (0, 1) for entry in self.env_mask):
-            raise ValueError(f"{name}: env_mask holds something else than the integers 0 and 1")
 
 
 class ChatFormat:
@@ -153,7 +145,7 @@ class ChatFormat:
         if len(ids) and ids[-1] in self.end_ids:
             ids = ids[:-1]
         text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-        return _without_surrogates(text)
+        return well_formed(text)
 
     # -------------------------------------------------------------------------------------------- rendering
 
@@ -302,7 +294,7 @@ class _Marks:
         return [self.value(entry, pattern) for entry in value] if isinstance(value, list) else value
 
     def text(self, text: str, pattern: re.Pattern[str]) -> str:
-        text = _without_surrogates(text).replace(_MARK, "")
+        text = well_formed(text).replace(_MARK, "")
         return pattern.sub(self._mark, text)
 
     def _mark(self, match: re.Match[str]) -> str:
@@ -337,11 +329,6 @@ class _Marks:
 
 _MARK = "\ufdd0"  # a noncharacter, which Unicode keeps for use inside programs; dropped from what messages say
 _MARKED = re.compile(f"{_MARK}(\\d+){_MARK}")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def _without_surrogates(text: str) -> str:
-    return _SURROGATE.sub("\ufffd", text)
 
 
 def _pattern(texts: set[str]) -> re.Pattern[str]:
