@@ -1,0 +1,274 @@
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { homedir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { z } from "zod";
+import { projectRoot } from "../bridge/interpreter.ts";
+import { type EntryRequest, type EntryResult, entries, type Lora, type Sampling } from "../bridge/protocol.ts";
+import type { Python } from "../bridge/python.ts";
+import { type Env, replayGold, type TaskSet } from "../core/env.ts";
+import { nearest, UserError } from "../core/errors.ts";
+import { createRandom } from "../core/random.ts";
+import type { ExpertRow } from "../core/task.ts";
+import { listRuns, shownPath } from "../run-folder.ts";
+import type { RunContext, RunResult } from "./recipe.ts";
+
+// Config keys and start-up checks that more than two recipes share.
+
+export const runKeys = {
+  name: z
+    .string()
+    .regex(/^[\w.-]+$/, "expected letters, digits, '.', '_' and '-'")
+    .nullable()
+    .default(null)
+    .describe("The run's name; left out: made up."),
+  runs_dir: z.string().default("runs").describe("Where run folders go."),
+  seed: z.int().nonnegative().default(42),
+  python: z
+    .string()
+    .nullable()
+    .default(null)
+    .describe("The Python to use; left out: TRESTLE_PYTHON, an active venv, .venv, python3."),
+};
+
+export const envKeys = {
+  env: z.string().default("arxiv").describe("An environment's name, or a file that exports one."),
+  env_options: z.record(z.string(), z.unknown()).default({}).describe("Options of the environment."),
+};
+
+export const loraKeys = {
+  lora: z.boolean().default(false).describe("Train a LoRA adapter instead of all parameters."),
+  lora_r: z.int().positive().default(16),
+  lora_alpha: z.number().positive().default(32),
+  lora_dropout: z.number().min(0).lt(1).default(0.05),
+  lora_target_modules: z
+    .array(z.string())
+    .min(1)
+    .default(["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
+    .describe("Modules that get an adapter, or all-linear."),
+};
+
+export const chatKeys = {
+  chat_template_kwargs: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe('Passed to the chat template, as {"enable_thinking": false}.'),
+};
+
+export const samplingKeys = {
+  temperature: z.number().nonnegative().default(1).describe("0: greedy."),
+  top_p: z.number().gt(0).max(1).default(1),
+  top_k: z.int().nonnegative().default(0).describe("0: off."),
+  min_p: z.number().min(0).max(1).default(0),
+  max_turn_tokens: z.int().positive().default(256).describe("Tokens of one reply."),
+  max_episode_tokens: z
+    .int()
+    .positive()
+    .default(2048)
+    .describe("Tokens of all replies of an episode; observations are not counted."),
+  max_context_tokens: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe("Prompt, replies and observations together; left out: what the model can take."),
+};
+
+export const episodeKeys = {
+  max_turns: z
+    .int()
+    .positive()
+    .nullable()
+    .default(null)
+    .describe("Replies an episode has at most; left out: the environment's."),
+  // 2^31 ms and more would fire at once
+  episode_timeout_ms: z
+    .int()
+    .positive()
+    .max(2 ** 31 - 1)
+    .default(300_000)
+    .describe("The environment's time for one episode, milliseconds."),
+};
+
+export const trainerKey = (configClass: string) => ({
+  trainer: z.record(z.string(), z.unknown()).default({}).describe(`Keys of TRL's ${configClass}; each is a flag too.`),
+});
+
+interface LoraConfig {
+  lora: boolean;
+  lora_r: number;
+  lora_alpha: number;
+  lora_dropout: number;
+  lora_target_modules: string[];
+}
+
+/** @throws UserError where a lora_… key is set and LoRA is off: it would be ignored. */
+export function loraOf(config: LoraConfig, given: ReadonlySet<string>): Lora {
+  if (!config.lora) {
+    const ignored = Object.keys(loraKeys).find((key) => key !== "lora" && given.has(key));
+    if (ignored) throw new UserError(`${ignored} is set, but LoRA is off. Add --lora, or leave it out.`);
+    return null;
+  }
+  const modules = config.lora_target_modules;
+  return {
+    r: config.lora_r,
+    lora_alpha: config.lora_alpha,
+    lora_dropout: config.lora_dropout,
+    target_modules: modules.length === 1 && modules[0] === "all-linear" ? "all-linear" : modules,
+  };
+}
+
+export function samplingOf(config: Sampling): Sampling {
+  const { temperature, top_p, top_k, min_p, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
+  return { temperature, top_p, top_k, min_p, max_turn_tokens, max_episode_tokens, max_context_tokens };
+}
+
+/** @throws UserError with all the problems, a line each. */
+export function refuse(problems: readonly string[]): void {
+  if (problems.length > 0) throw new UserError(problems.join("\n"));
+}
+
+// ------------------------------------------------------------------------------------------------------ models
+
+/** The base that comes with the project. */
+export const TINY_MODEL = "models/tiny";
+
+/** A path that names a file of the project, wherever the command runs; as given where it exists from here. */
+export function projectPath(path: string): string {
+  return existsSync(path) ? path : shownPath(join(projectRoot, path));
+}
+
+/** Widest model that is trained with the tiny model's settings. */
+const TINY_WIDTH = 256;
+
+/** Whether a folder holds the tiny model or one made from it: the settings for real models would teach it nothing. */
+export function isTinyModel(model: string): boolean {
+  try {
+    const config = JSON.parse(readFileSync(join(model, "config.json"), "utf8")) as { hidden_size?: unknown };
+    return typeof config.hidden_size === "number" && config.hidden_size <= TINY_WIDTH;
+  } catch {
+    return false;
+  }
+}
+
+/** What is wrong with a model's name, told within milliseconds: Python would start for seconds, a hub be asked for minutes. */
+export function modelProblems(model: string): string[] {
+  if (existsSync(model)) {
+    if (!statSync(model).isDirectory())
+      return [`model is '${model}', a file; expected a folder in Hugging Face format.`];
+    if (existsSync(join(model, "config.json")) || existsSync(join(model, "adapter_config.json"))) return [];
+    const inside = ["final", ...readdirSync(model).filter((name) => name.startsWith("checkpoint-"))].find((name) =>
+      existsSync(join(model, name, "config.json")),
+    );
+    return [
+      `model is '${model}', a folder without config.json or adapter_config.json.` +
+        (inside ? ` Did you mean ${join(model, inside)}?` : ""),
+    ];
+  }
+  const parent = dirname(model);
+  if (/^[./~]/.test(model) || model.split("/").length !== 2 || existsSync(parent)) {
+    const near = existsSync(parent) ? nearest(basename(model), readdirSync(parent)) : null;
+    return [`model is '${model}': there is no such folder.${near ? ` Did you mean ${join(parent, near)}?` : ""}`];
+  }
+  if (isOffline() && !isCached(model))
+    return [
+      `model is '${model}', which is not on this machine, and the hub is switched off (HF_HUB_OFFLINE). ` +
+        `Download it first, or name a folder.`,
+    ];
+  return [];
+}
+
+function isOffline(): boolean {
+  return [process.env.HF_HUB_OFFLINE, process.env.TRANSFORMERS_OFFLINE].some((value) =>
+    /^(1|true|yes|on)$/i.test(value ?? ""),
+  );
+}
+
+function isCached(model: string): boolean {
+  const home = process.env.HF_HOME ?? join(homedir(), ".cache", "huggingface");
+  const cache = process.env.HF_HUB_CACHE ?? join(home, "hub");
+  return existsSync(join(cache, `models--${model.replaceAll("/", "--")}`));
+}
+
+/** The newest finished SFT run that started from `base` in the given environment; null: there is none. */
+export function newestSft(runsDir: string, base: string, env: string): { dir: string; model: string } | null {
+  for (const { dir, manifest } of listRuns(runsDir)) {
+    if (manifest.recipe !== "sft" || manifest.status !== "completed") continue;
+    const config = readRunConfig(dir);
+    const model = join(dir, "final");
+    if (config?.model === base && config.env === env && existsSync(join(model, "config.json"))) return { dir, model };
+  }
+  return null;
+}
+
+/** The resolved config of the run that a model came from; null where it is not a run's. */
+export function readRunConfig(dir: string): Record<string, unknown> | null {
+  try {
+    return JSON.parse(readFileSync(join(dir, "config.json"), "utf8")) as Record<string, unknown>;
+  } catch {
+    return null;
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------ checks
+
+/** Tasks whose gold solution takes more replies than an episode has (arxiv.md 3.4). */
+export function turnProblems(tasks: TaskSet, max_turns: number | null): string[] {
+  const needs = tasks.ids.map((task_id) => ({
+    task_id,
+    replies: tasks.replies("gold", task_id, createRandom(0)).length,
+    has: max_turns ?? tasks.max_turns(task_id),
+  }));
+  const short = needs.filter(({ replies, has }) => replies > has);
+  if (short.length === 0) return [];
+  const worst = short.reduce((a, b) => (b.replies > a.replies ? b : a));
+  return [
+    `max_turns is ${worst.has}, but ${short.length} of ${needs.length} tasks need more replies, ` +
+      `'${worst.task_id}' ${worst.replies} of them. Set --max-turns ${worst.replies}.`,
+  ];
+}
+
+/** Longest gold solutions of a split, to be measured against the token budgets. */
+export async function longestGold(tasks: TaskSet): Promise<ExpertRow[]> {
+  return longestRows((await replayGold(tasks)).rows);
+}
+
+const MEASURED_ROWS = 32;
+
+export function longestRows(rows: readonly ExpertRow[]): ExpertRow[] {
+  const measured = rows.map((row) => ({ row, length: JSON.stringify([row.prompt, row.turns]).length }));
+  return measured
+    .sort((a, b) => b.length - a.length)
+    .slice(0, MEASURED_ROWS)
+    .map(({ row }) => row);
+}
+
+/** Asks Python to check what needs no weights. @throws UserError with every problem. */
+export async function preflight(
+  python: Python,
+  request: EntryRequest<"preflight">,
+  { progress }: RunContext,
+): Promise<EntryResult<"preflight">> {
+  const result = entries.preflight.result.parse(
+    await python.call("preflight", entries.preflight.request.parse(request)),
+  );
+  for (const warning of result.warnings) progress.line(`warning: ${warning}`);
+  refuse(result.problems);
+  return result;
+}
+
+/** @throws UserError where the run's folder is taken: found before a model loads. */
+export function requireFree(dir: string): void {
+  if (existsSync(join(dir, "manifest.json")))
+    throw new UserError(`${dir} already holds a run. Choose another --name, or remove that folder.`);
+}
+
+export function dryRun(recipe: string, config: object, notes: readonly string[] = []): RunResult {
+  return {
+    text: [`${recipe}: the config is good.`, ...notes, JSON.stringify(config, null, 2)].join("\n"),
+    json: [{ recipe, config }],
+  };
+}
+
+export function dataOf(env: Env, tasks: TaskSet): { data: Record<string, string>; details: Record<string, unknown> } {
+  return { data: { ...tasks.sources }, details: { env: env.id, split: tasks.split, tasks: tasks.ids.length } };
+}
