@@ -72,7 +72,7 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   /** A short line for tables, as a task's category. */
   category?(task: Task): string;
   /** Judges stored trajectories again, without a model: one line of the family's score format in, one out. */
-  rescore?(line: unknown, options: Options): unknown;
+  rescore?(line: unknown, options: Options): unknown | Promise<unknown>;
 }
 
 /** A split of an environment with the family's types sealed in. */
@@ -105,7 +105,7 @@ export interface Env {
   /** SFT rows of a split. */
   expert(split: string, options?: unknown): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }>;
   /** null: the family has no format for stored trajectories. */
-  rescore: ((line: unknown, options?: unknown) => unknown) | null;
+  rescore: ((line: unknown, options?: unknown) => Promise<unknown>) | null;
 }
 
 export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>): Env {
@@ -162,7 +162,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       if (spec.expert) return spec.expert(split, options);
       return replayGold(await load(split, rawOptions));
     },
-    rescore: spec.rescore ? (line, options) => spec.rescore!(line, parseOptions(options)) : null,
+    rescore: spec.rescore ? async (line, options) => spec.rescore!(line, parseOptions(options)) : null,
   };
 }
 

@@ -1,6 +1,8 @@
 import { createHash } from "node:crypto";
 import { describe, expect, test } from "vitest";
 import { UserError } from "../../core/errors.ts";
+import { createRandom } from "../../core/random.ts";
+import { arxiv } from "./env.ts";
 import golden from "./golden/reward-golden.json" with { type: "json" };
 import { rescoreLine } from "./rescore.ts";
 import { arxivComponents } from "./rewards.ts";
@@ -44,12 +46,15 @@ function observationOf({ tool }: Call): string {
 }
 
 describe("the score format", () => {
-  test.each(golden.cases)("golden $id, its task inline", ({ id, task, history, training_step, reward, parts }) => {
-    const inline = golden.tasks[task as keyof typeof golden.tasks];
-    const got = rescoreLine({ id, task: inline, history, training_step }, REFERENCE);
-    expect(got).toMatchObject({ id, task_id: null, reward, parts });
-    expect(got.warning).toBeUndefined();
-  });
+  test.each(golden.cases)(
+    "golden $id, its task inline",
+    async ({ id, task, history, training_step, reward, parts }) => {
+      const inline = golden.tasks[task as keyof typeof golden.tasks];
+      const got = await rescoreLine({ id, task: inline, history, training_step }, REFERENCE);
+      expect(got).toMatchObject({ id, task_id: null, reward, parts });
+      expect(got.warning).toBeUndefined();
+    },
+  );
 
   const history = [{ thought: "", action: "FINISH", observation: "" }];
 
@@ -73,13 +78,13 @@ describe("the score format", () => {
       { task: { expected_tools: [], expected_terminal_mode: "blocked" }, history },
       "a blocked task has a reason",
     ],
-  ])("refuses %s", (_, wrong, message) => {
-    expect(() => rescoreLine(wrong, PROJECT)).toThrow(UserError);
-    expect(() => rescoreLine(wrong, PROJECT)).toThrow(message);
+  ])("refuses %s", async (_, wrong, message) => {
+    await expect(rescoreLine(wrong, PROJECT)).rejects.toThrow(UserError);
+    await expect(rescoreLine(wrong, PROJECT)).rejects.toThrow(message);
   });
 
-  test("a task that nobody knows earns 0 and a warning", () => {
-    expect(rescoreLine({ id: 3, task_id: "gone", history }, PROJECT)).toEqual({
+  test("a task that nobody knows earns 0 and a warning", async () => {
+    expect(await rescoreLine({ id: 3, task_id: "gone", history }, PROJECT)).toEqual({
       id: 3,
       task_id: "gone",
       reward: 0,
@@ -89,23 +94,25 @@ describe("the score format", () => {
     });
   });
 
-  test("expected tools without expected arguments: a warning, unless null says so (RW-03)", () => {
+  test("expected tools without expected arguments: a warning, unless null says so (RW-03)", async () => {
     const task = { expected_tools: ["get_paper_cache_status"] };
-    expect(rescoreLine({ task, history }, PROJECT)).toMatchObject({
+    expect(await rescoreLine({ task, history }, PROJECT)).toMatchObject({
       parts: { argument: null },
       warning: expect.stringContaining("no expected_tool_args"),
     });
-    expect(rescoreLine({ task: { ...task, expected_tool_args: null }, history }, PROJECT).warning).toBeUndefined();
+    expect(
+      (await rescoreLine({ task: { ...task, expected_tool_args: null }, history }, PROJECT)).warning,
+    ).toBeUndefined();
   });
 
-  test("a trajectory's forced_finish speaks of its last step", () => {
+  test("a trajectory's forced_finish speaks of its last step", async () => {
     const { task, history, training_step } = golden.cases[0]!;
     const inline = golden.tasks[task as "A"];
-    const forced = rescoreLine({ task: inline, history, training_step, forced_finish: true }, PROJECT);
+    const forced = await rescoreLine({ task: inline, history, training_step, forced_finish: true }, PROJECT);
     expect(forced.reward).toBe(0.775);
   });
 
-  test("structured outcomes go before texts", () => {
+  test("structured outcomes go before texts", async () => {
     const step = {
       thought: "t",
       action: { name: "get_paper_cache_status", args: { ref: 2 } },
@@ -113,17 +120,36 @@ describe("the score format", () => {
     };
     const outcome = { kind: "tool_error", payload: { tool: "get_paper_cache_status", paper_id: null } };
     const failed = { task: golden.tasks.G, history: [{ ...step, outcome }, ...history] };
-    expect(rescoreLine(failed, PROJECT).metrics).toMatchObject({ tool_exec_failures: 1, gate: "hard_invalid" });
+    expect((await rescoreLine(failed, PROJECT)).metrics).toMatchObject({ tool_exec_failures: 1, gate: "hard_invalid" });
   });
 
-  test("a line of a trajectory log is judged by its turns; one whose environment failed has no reward", () => {
+  test("a line of a trajectory log is judged by its turns; one whose environment failed has no reward", async () => {
     const turns = [{ reply: "", thought: "t", action: null, outcome: { kind: "terminal", text: "" } }];
     const log = { env: "arxiv@1", task_id: "infeasible_zero_index", turns, policy_step: 3, ended_by: "terminated" };
-    expect(rescoreLine(log, PROJECT)).toMatchObject({ reward: 0.7, metrics: { terminal_semantics: "ambiguous" } });
-    expect(rescoreLine({ ...log, ended_by: "error" }, PROJECT)).toMatchObject({ reward: null });
+    expect(await rescoreLine(log, PROJECT)).toMatchObject({
+      reward: 0.7,
+      metrics: { terminal_semantics: "ambiguous" },
+    });
+    expect(await rescoreLine({ ...log, ended_by: "error" }, PROJECT)).toMatchObject({ reward: null });
   });
 
-  test("10,000 lines in less than 5 s", () => {
+  test.each(["project", "reference"] as const)("our own logs earn what they earned: %s profile", async (profile) => {
+    const tasks = await arxiv.load("all", { profile });
+    const ids = tasks.ids.filter((_, i) => i % 4 === 0);
+    expect(ids.length).toBeGreaterThan(20);
+    for (const policy of arxiv.policies) {
+      for (const task_id of ids) {
+        const episode = await tasks.start(task_id, { seed: 1, policy_step: 3 });
+        for (const reply of tasks.replies(policy, task_id, createRandom(task_id))) await episode.reply(reply);
+        const { reward, parts, ...log } = JSON.parse(JSON.stringify(await episode.finish()));
+        expect(reward).toBeTypeOf("number");
+        expect(await rescoreLine(log, { profile })).toMatchObject({ task_id, reward, parts });
+        if (policy === "gold") expect([task_id, reward]).toEqual([task_id, 1]);
+      }
+    }
+  });
+
+  test("10,000 lines in less than 5 s", async () => {
     const lines = Array.from({ length: 10_000 }, (_, i) => {
       const { task, history, training_step } = golden.cases[i % golden.cases.length]!;
       return i % 2 === 0
@@ -131,7 +157,7 @@ describe("the score format", () => {
         : { id: i, task_id: "chain_cv5_cache_dl_tr_cache", history, training_step };
     });
     const begin = performance.now();
-    for (const item of lines) rescoreLine(item, PROJECT);
+    for (const item of lines) await rescoreLine(item, PROJECT);
     const took_ms = performance.now() - begin;
     console.log(`10,000 lines scored in ${took_ms.toFixed(0)} ms`);
     expect(took_ms).toBeLessThan(5000);
@@ -161,21 +187,28 @@ const BAD_CASES: [string, string, (Call | [Call, string])[], number][] = [
   ["figures never extracted", "figure_cv5_ref3", [S("CV")], -0.25],
 ];
 
-test.each(BAD_CASES)("bad case: %s", (_, task_id, calls, reward) => {
-  expect(rescoreLine(line(task_id, calls), REFERENCE).reward).toBe(reward);
-  expect(rescoreLine(line(task_id, calls), PROJECT).reward).toBe(reward);
+test.each(BAD_CASES)("bad case: %s", async (_, task_id, calls, reward) => {
+  expect((await rescoreLine(line(task_id, calls), REFERENCE)).reward).toBe(reward);
+  expect((await rescoreLine(line(task_id, calls), PROJECT)).reward).toBe(reward);
 });
 
 describe("policies that don't try, on the 81 tasks", () => {
   const mean = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
-  const rewards = (calls: (task: ArxivTask) => Call[], tasks = arxivTasks(), thought?: (task: ArxivTask) => string) =>
-    mean(tasks.map((task) => rescoreLine(line(task.id, calls(task), thought?.(task)), REFERENCE).reward!));
+  async function rewards(
+    calls: (task: ArxivTask) => Call[],
+    tasks = arxivTasks(),
+    thought?: (task: ArxivTask) => string,
+  ): Promise<number> {
+    const lines = tasks.map((task) => line(task.id, calls(task), thought?.(task)));
+    const scored = await Promise.all(lines.map((item) => rescoreLine(item, REFERENCE)));
+    return mean(scored.map(({ reward }) => reward!));
+  }
   const of = (category: string) => arxivTasks().filter((task) => task.category === category);
   const wrong = ({ tool }: Call): Call => (tool === BAD.tool ? BAD : { tool, args: { ref: -1 } });
 
-  test("gold calls, with a reason where there is one to give, earn 1", () => {
+  test("gold calls, with a reason where there is one to give, earn 1", async () => {
     expect(arxivTasks()).toHaveLength(81);
-    expect(rewards(({ steps }) => steps, arxivTasks(), terminalThought)).toBe(1);
+    expect(await rewards(({ steps }) => steps, arxivTasks(), terminalThought)).toBe(1);
   });
 
   // Means to 4 decimals, as measured on the reference implementation.
@@ -203,18 +236,18 @@ describe("policies that don't try, on the 81 tasks", () => {
         figure_analysis: 0.4417,
       },
     ],
-  ])("%s", (_, calls, all, categories) => {
-    expect(rewards(calls)).toBeCloseTo(all, 4);
+  ])("%s", async (_, calls, all, categories) => {
+    expect(await rewards(calls)).toBeCloseTo(all, 4);
     for (const [category, expected] of Object.entries(categories)) {
-      expect([category, rewards(calls, of(category))]).toEqual([category, expect.closeTo(expected, 4)]);
+      expect([category, await rewards(calls, of(category))]).toEqual([category, expect.closeTo(expected, 4)]);
     }
   });
 
-  test("random_tool over 20 seeds", () => {
+  test("random_tool over 20 seeds", async () => {
     const picks = [S("AI"), D(1), T(1), Q(1)];
     const pick = (seed: number, id: string) =>
       picks[Number(createHash("sha256").update(`${seed}:${id}`).digest().readBigUInt64BE() % 4n)]!;
-    const all = Array.from({ length: 20 }, (_, i) => rewards((task) => [pick(42 + i, task.id)]));
+    const all = await Promise.all(Array.from({ length: 20 }, (_, i) => rewards((task) => [pick(42 + i, task.id)])));
     expect(mean(all)).toBeCloseTo(-0.1997, 4);
   });
 });

@@ -4,6 +4,7 @@ import { UserError } from "../../core/errors.ts";
 import { describeIssues } from "../../core/tool.ts";
 import type { Outcome, Turn } from "../../core/trajectory.ts";
 import { importHistory } from "./import-history.ts";
+import { DEFAULT_SNAPSHOT } from "./options.ts";
 import {
   arxivComponents,
   type Expectation,
@@ -13,6 +14,7 @@ import {
   scoreSteps,
   stepOfTurn,
 } from "./rewards.ts";
+import { withOracle } from "./splits.ts";
 import { findArxivTask } from "./tasks.ts";
 
 /** A judged line. `parts` are null where the task gives them nothing to judge. */
@@ -81,13 +83,25 @@ const lineSchema = z.looseObject({
 
 type Line = z.output<typeof lineSchema>;
 
+type RescoreOptions = Omit<ScoringOptions, "training_step"> & {
+  /** Where the papers of our own trajectories come from. */
+  snapshot?: string;
+};
+
+interface FoundTask {
+  task_id: string | null;
+  /** null: nobody knows the task. */
+  expected: Expectation | null;
+  warning: string | null;
+}
+
 /**
  * `line`: the score format, `{id?, task_id | task, history: [{thought, action, observation, parse_failed?,
  * forced_finish?}], training_step?}`, `task` being an inline record of what is expected; or a line of a trajectory log.
  * A task id that nobody knows earns 0.0 and a warning.
  * @throws UserError for a line that is neither.
  */
-export function rescoreLine(line: unknown, options: Omit<ScoringOptions, "training_step">): RescoredLine {
+export async function rescoreLine(line: unknown, options: RescoreOptions): Promise<RescoredLine> {
   const parsed = lineSchema.safeParse(line);
   if (!parsed.success)
     throw new UserError(
@@ -97,7 +111,7 @@ export function rescoreLine(line: unknown, options: Omit<ScoringOptions, "traini
   if (!record.history === !record.turns)
     throw new UserError(`a line to score has either 'history' or 'turns'. Expected ${FORMAT}; got ${brief(line)}.`);
 
-  const { task_id, expected, warning } = findTask(record);
+  const { task_id, expected, warning } = await findTask(record, options.snapshot ?? DEFAULT_SNAPSHOT);
   const head = { id: record.id ?? null, task_id };
   const noParts = Object.fromEntries(arxivComponents.map(({ name }) => [name, null]));
   const tail = warning === null ? {} : { warning };
@@ -132,7 +146,7 @@ function scoring(record: Line, options: ScoringOptions): ScoringOptions {
   };
 }
 
-function findTask(record: Line): { task_id: string | null; expected: Expectation | null; warning: string | null } {
+async function findTask(record: Line, snapshot: string): Promise<FoundTask> {
   const { task_id } = record;
   if (typeof record.task === "object" && record.task !== null) return inlineTask(record.task, task_id ?? null);
   if (!task_id)
@@ -143,11 +157,11 @@ function findTask(record: Line): { task_id: string | null; expected: Expectation
   if (!task) return { task_id, expected: null, warning: `no arXiv task '${task_id}': its reward is 0.0` };
   // Texts may come from another snapshot, where the same position is another paper: they are judged by arguments alone.
   const own = record.turns !== undefined || record.history!.some(({ outcome }) => outcome !== undefined);
-  const expected = expectationOf(task);
-  return { task_id, expected: own ? expected : { ...expected, expected_paper_ids: null }, warning: null };
+  const expected = expectationOf(own ? await withOracle(task, snapshot) : { ...task, expected_paper_ids: null });
+  return { task_id, expected, warning: null };
 }
 
-function inlineTask(task: object, task_id: string | null) {
+function inlineTask(task: object, task_id: string | null): FoundTask {
   const parsed = expectationSchema.safeParse(task);
   if (!parsed.success)
     throw new UserError(
