@@ -115,7 +115,7 @@ const COMPONENTS: readonly Component[] = [
 
 export const arxivComponents: RewardComponent[] = COMPONENTS.map(({ name, range }) => ({ name, range }));
 
-/** Caps on the total, never raises. The first that is triggered counts; later ones are never lower. */
+/** Caps on the total: they never raise it. The first that is triggered counts; later ones are never lower. */
 const GATES: readonly { name: string; cap: number; triggered(judged: Judged, parts: Parts): boolean }[] = [
   { name: "hard_invalid", cap: -0.75, triggered: hardInvalid },
   { name: "false_finish", cap: -0.25, triggered: ({ false_finish }) => false_finish },
@@ -136,7 +136,7 @@ const QUALITY: Record<CallResult, number> = {
 
 const SEARCHES = ["get_recently_submitted_cs_papers", "search_arxiv_papers"];
 
-/** The weight of a component that finishes with the right calls and less than perfect arguments never falls below this. */
+/** What the outcome grants for finishing at all, and the least it grants for finishing with the right calls. */
 const PARTIAL = 0.25;
 
 /** Judges a played episode. Pure: it reads the record, runs nothing. */
