@@ -14,8 +14,9 @@ export interface DerivedTask {
   stage: "parametric" | "variation";
 }
 
+/** What variations may draw from: all of the snapshot, but no query or paper name that a held-out task uses. */
 export function worldOf(snapshot: Snapshot, heldOut: readonly ArxivTask[]): World {
-  const hidden = new Set(heldOut.flatMap(({ steps }) => steps.map(({ args }) => args.query)));
+  const hidden = new Set(heldOut.flatMap(({ steps }) => steps.flatMap(({ args }) => [args.query, args.ref])));
   return {
     snapshot,
     aspects: Object.keys(snapshot.pools.recent)
@@ -26,6 +27,7 @@ export function worldOf(snapshot: Snapshot, heldOut: readonly ArxivTask[]): Worl
       .filter(({ query, days }) => !hidden.has(query) && days !== null)
       .map(({ query, days, ids }) => ({ query, days: days!, count: ids.length }))
       .sort((a, b) => (a.query < b.query ? -1 : 1)),
+    mayName: (name) => !hidden.has(name),
   };
 }
 
@@ -59,32 +61,30 @@ export function derivedTasks(
     );
 }
 
+/** Draws in a row that bring nothing new before a parent counts as used up. */
+const FRUITLESS_DRAWS = 500;
+
 /**
- * Up to `count` more tasks from one parent, all different, each passing `allows`. Fewer where the snapshot has no more.
- * `random`: a stream of this parent's own, so that one parent's draws don't move another's.
+ * Endlessly many more tasks from one parent, or as many as the snapshot has: all different, each passing `allows`.
+ * @param random A stream of this parent's own, so that one parent's draws don't move another's.
  */
-export function variations(
+export function* variations(
   parentTask: ArxivTask,
-  count: number,
   world: World,
   random: Random,
   allows: (task: ArxivTask) => boolean,
-): DerivedTask[] {
+): Generator<DerivedTask, void> {
   const entry = parents.find(({ id }) => id === parentTask.id);
   if (!entry) throw new UserError(`task '${parentTask.id}' has no family to vary it in.`);
-  const seen = new Set<string>();
-  const made: DerivedTask[] = [];
-  for (let draws = 0; made.length < count && draws < 60 * count + 200; draws++) {
+  for (let made = 0, fruitless = 0; fruitless < FRUITLESS_DRAWS; fruitless++) {
     const drawn = entry.vary(random, world);
     if (!drawn) continue;
-    const id = `augv_${parentTask.id}_${String(made.length + 1).padStart(4, "0")}`;
-    const task = derive(parentTask, id, drawn.rendered);
-    const key = JSON.stringify([task.task, task.setup]);
-    if (seen.has(key) || !allows(task)) continue;
-    seen.add(key);
-    made.push({ task, parent_id: parentTask.id, parameters: drawn.parameters, stage: "variation" });
+    const task = derive(parentTask, `augv_${parentTask.id}_${String(made + 1).padStart(4, "0")}`, drawn.rendered);
+    if (!allows(task)) continue;
+    made++;
+    fruitless = 0;
+    yield { task, parent_id: parentTask.id, parameters: drawn.parameters, stage: "variation" };
   }
-  return made;
 }
 
 function derive(parentTask: ArxivTask, id: string, rendered: Rendered): ArxivTask {

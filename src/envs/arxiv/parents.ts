@@ -28,6 +28,8 @@ export interface World {
   pool(aspect: string): readonly Paper[];
   /** Recorded keyword searches, without those of held-out tasks. */
   queries: readonly { query: string; days: number; count: number }[];
+  /** Whether no held-out task names a paper this way. */
+  mayName(name: string): boolean;
 }
 
 /** Seals a family's parameter type in, so that all parents fit one list. */
@@ -101,16 +103,21 @@ function drawName(random: Random, world: World): { list: Recent; name: string } 
   const list = drawRecent(random, world, 2, 10);
   const papers = world.pool(list.aspect).slice(0, list.max);
   const paper = random.pick(papers);
-  if (random.int(2) === 0) return { list, name: paper.id };
-  const words = paper.title.split(/\s+/);
+  const name = random.int(2) === 0 ? paper.id : drawFragment(random, paper.title, papers);
+  return name !== null && world.mayName(name) ? { list, name } : null;
+}
+
+const SMALL_WORDS = new Set(["a", "an", "and", "by", "for", "from", "in", "of", "on", "the", "to", "with", "without"]);
+
+function drawFragment(random: Random, title: string, papers: readonly Paper[]): string | null {
+  const words = title.split(/\s+/).map((word) => word.replace(/[:,.;?!]+$/, ""));
   const length = between(random, 1, Math.min(3, words.length));
   const start = random.int(words.length - length + 1);
-  const name = words
-    .slice(start, start + length)
-    .join(" ")
-    .replace(/[:,.;?!]+$/, "");
-  const first = papers.find(({ title }) => title.toLowerCase().includes(name.toLowerCase()));
-  return first === paper && name.length >= 4 && /^[\w -]+$/.test(name) ? { list, name } : null;
+  const chosen = words.slice(start, start + length);
+  const name = chosen.join(" ");
+  const found = papers.find((paper) => paper.title.toLowerCase().includes(name.toLowerCase()));
+  const whole = !SMALL_WORDS.has(chosen[0]!.toLowerCase()) && !SMALL_WORDS.has(chosen.at(-1)!.toLowerCase());
+  return found?.title === title && whole && /^[\w -]+$/.test(name) ? name : null;
 }
 
 /** An id that no paper can have: its month or its century does not exist yet. */

@@ -103,17 +103,25 @@ function priorCalls(task: ArxivTask, tasks: ReadonlyMap<string, ArxivTask>, sour
   return chain.flatMap((before) => [...before.setup, ...before.steps]);
 }
 
+/** SHA-256 of a file's bytes. @throws UserError for a file that cannot be read. */
+export function fileHash(path: string): string {
+  return sha256(readText(path));
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(resolveDataFile(path), "utf8");
+  } catch (error) {
+    throw new UserError(`${path}: cannot read it: ${(error as Error).message}`);
+  }
+}
+
 /**
  * A data file's JSON and the SHA-256 of its bytes. A byte order mark is no part of the JSON.
  * @throws UserError for a file that is missing or no JSON.
  */
 export function readJsonFile(path: string): { value: unknown; sha256: string } {
-  let text: string;
-  try {
-    text = readFileSync(resolveDataFile(path), "utf8");
-  } catch (error) {
-    throw new UserError(`${path}: cannot read it: ${(error as Error).message}`);
-  }
+  const text = readText(path);
   try {
     return { value: JSON.parse(text.replace(/^\uFEFF/, "")), sha256: sha256(text) };
   } catch (error) {

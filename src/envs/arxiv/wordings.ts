@@ -1,12 +1,13 @@
 // The words of experts: what a gold reply thinks before it acts, why a task cannot be done, and the frames that task
 // sentences come in. Thoughts are short and regular: a small model has to learn them. No task id ever appears in one.
+import { renderReply } from "./protocol.ts";
 import type { ArxivTask, BlockedReason, Call } from "./types.ts";
 
 /** Frames around a task sentence. The first leaves it as it is; none takes a parameter away. */
 export const taskWrappers: readonly ((task: string) => string)[] = [
   (task) => task,
   (task) => `Please help me with this: ${task}`,
-  (task) => `Task: ${task}`,
+  (task) => `My request: ${task}`,
   (task) => `${task} Thank you!`,
   (task) => `Here is what I need. ${task}`,
   (task) => `Hello, I have a request. ${task}`,
@@ -68,4 +69,12 @@ function listLength({ prior = [], setup }: ArxivTask): number {
 export function terminalThought(task: ArxivTask, variant = 0): string {
   if (task.terminal_reason) return blockedThoughts[task.terminal_reason][variant % THOUGHT_VARIANTS]!(task);
   return variant === 0 ? "Every step is done." : "All that was asked for is done.";
+}
+
+/** The replies that solve a task: its gold steps and FINISH. `variant` 0 or 1 chooses the wording of the thoughts. */
+export function goldReplies(task: ArxivTask, variant = 0): string[] {
+  return [
+    ...task.steps.map((step) => renderReply(stepThought(step, variant), { name: step.tool, args: step.args })),
+    renderReply(terminalThought(task, variant), "FINISH"),
+  ];
 }
