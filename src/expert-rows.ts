@@ -1,0 +1,85 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { basename } from "node:path";
+import { z } from "zod";
+import { errorText, UserError } from "./core/errors.ts";
+import { messageSchema } from "./core/message.ts";
+import type { ExpertRow } from "./core/task.ts";
+import { describeIssues } from "./core/tool.ts";
+import { writeJson, writeWhole } from "./run-folder.ts";
+import { parseJsonLines } from "./trajectory-log.ts";
+
+// Expert rows on disk: JSON lines, and beside them a manifest that says what they are made of.
+
+export interface ExpertData {
+  rows: ExpertRow[];
+  manifest: Record<string, unknown>;
+}
+
+const rowSchema: z.ZodType<ExpertRow> = z.strictObject(
+  {
+    id: z.string(),
+    task_id: z.string(),
+    prompt: z.array(messageSchema).min(1),
+    turns: z.array(z.strictObject({ reply: z.string(), observations: z.array(messageSchema) })).min(1),
+    meta: z.record(z.string(), z.unknown()).default({}),
+  },
+  { error: (issue) => (issue.code === "invalid_type" ? "row must be an object" : undefined) },
+);
+
+/** `rows.jsonl` has its manifest in `rows.manifest.json`. */
+export function manifestPath(path: string): string {
+  return `${path.replace(/\.jsonl$/, "")}.manifest.json`;
+}
+
+/** Writes the rows and, beside them, the manifest with the hash of the file. Both are whole files or not there at all. */
+export function writeExpertRows(path: string, { rows, manifest }: ExpertData): void {
+  const text = rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+  writeWhole(path, text);
+  writeJson(manifestPath(path), { ...manifest, file: { name: basename(path), rows: rows.length, sha256: hash(text) } });
+}
+
+/**
+ * Reads rows back, exactly as they were: no key is added to their arguments, and a byte order mark is no part of them.
+ * @throws UserError naming file and line of a row that does not fit; or when the file is not the one its manifest describes.
+ */
+export function readExpertRows(path: string): ExpertData {
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    throw new UserError(`${path}: ${errorText(error)}`);
+  }
+  const manifest = readManifest(path, hash(text));
+  const rows = parseJsonLines(text.replace(/^\uFEFF/, ""), path).map(({ line, value }) => {
+    const parsed = rowSchema.safeParse(value);
+    if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}.`);
+    return parsed.data;
+  });
+  if (rows.length === 0) throw new UserError(`${path}: no rows.`);
+  return { rows, manifest: manifest ?? { kind: "file", path, rows: rows.length } };
+}
+
+const fileSchema = z.looseObject({ file: z.looseObject({ sha256: z.string() }) });
+
+/** null: the rows have no manifest. */
+function readManifest(path: string, sha256: string): Record<string, unknown> | null {
+  const beside = manifestPath(path);
+  if (!existsSync(beside)) return null;
+  let value: unknown;
+  try {
+    value = JSON.parse(readFileSync(beside, "utf8"));
+  } catch (error) {
+    throw new UserError(`${beside}: ${errorText(error)}`);
+  }
+  const parsed = fileSchema.safeParse(value);
+  if (!parsed.success) throw new UserError(`${beside}: ${describeIssues(parsed.error)}.`);
+  if (parsed.data.file.sha256 !== sha256) {
+    throw new UserError(
+      `${path}: not the rows that ${beside} describes (${sha256}). Make them again, or remove the manifest.`,
+    );
+  }
+  return parsed.data;
+}
+
+const hash = (text: string): string => createHash("sha256").update(text).digest("hex");
