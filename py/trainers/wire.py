@@ -27,6 +27,8 @@ STOPPED_EXIT_CODE = 130
 
 # --- codec --------------------------------------------------------------------------------------------------------
 
+_SAFE = 2**53  # from here on Node's numbers skip integers
+
 _replaced = 0
 
 
@@ -75,7 +77,7 @@ def _plain(value: Any, path: str) -> Any:
     if isinstance(value, str):
         return well_formed(value)
     if isinstance(value, int):
-        if abs(value) >= 2**53:
+        if abs(value) >= _SAFE:
             raise TypeError(f"{path} is {value}, beyond 2^53: Node would read another number. Pass it as text.")
         return int(value)
     if isinstance(value, float):
@@ -89,11 +91,14 @@ def _plain(value: Any, path: str) -> Any:
         # Data of the caller that looks like our mark is wrapped in one more, which `decode` takes off.
         return {"$float": result} if result.keys() == {"$float"} else result
     if isinstance(value, list | tuple):
-        return [_plain(item, f"{path}[{index}]") for index, item in enumerate(value)]
+        return [
+            item if type(item) is int and -_SAFE < item < _SAFE else _plain(item, f"{path}[{index}]")
+            for index, item in enumerate(value)
+        ]
     if hasattr(value, "tolist"):  # numpy and torch, without importing either
         return _plain(value.tolist(), path)
     raise TypeError(
-        f"{path} is a {type(value).__name__}; only None, booleans, numbers, texts, lists and dictionaries cross to Node."
+        f"{path} is a {type(value).__name__}; only None, booleans, numbers, texts, lists and dicts cross to Node."
     )
 
 
@@ -178,9 +183,6 @@ class Host:
     def note(self, text: str) -> None:
         """A line for the person watching. From any thread, as `log`."""
         self._send("note", {"text": text})
-
-    def stats(self) -> dict[str, float]:
-        return {"callbacks": self.callbacks, "round_trip_ms": self.round_trip_ms}
 
     def request_stop(self) -> None:
         self._stop = True
@@ -269,13 +271,13 @@ def handle(text: str) -> str:
         run = _find(call["entry"])
         result = run(call["request"], host)
         host.close()
-        reply = encode({"ok": True, "result": result, "stats": _stats(host)}, call["entry"])
+        reply = f'{{"ok":true,"result":{encode(result, call["entry"])},"stats":{_stats(host)}}}'
     except SystemExit as error:
         # Unwinding on would wait for other threads; Node is to hear of the end now, with this text as last words.
         traceback.print_exc()
         os._exit(_flushed(error.code if isinstance(error.code, int) else 0 if error.code is None else 1))
     except BaseException as error:
-        reply = encode({"ok": False, "error": _describe(error), "stats": _stats(host)}, "error")
+        reply = f'{{"ok":false,"error":{encode(_describe(error))},"stats":{_stats(host)}}}'
     finally:
         host._open = False
         _current = None
@@ -304,8 +306,15 @@ def _describe(error: BaseException) -> dict[str, Any]:
     return described
 
 
-def _stats(host: Host) -> dict[str, float]:
-    return {**host.stats(), "replaced_surrogates": replaced_surrogates()}
+def _stats(host: Host) -> str:
+    return encode(
+        {
+            "callbacks": host.callbacks,
+            "round_trip_ms": host.round_trip_ms,
+            "handler_ms": host.handler_ms,
+            "replaced_surrogates": replaced_surrogates(),
+        }
+    )
 
 
 def _flushed(code: int) -> int:

@@ -153,12 +153,11 @@ interface Pythonia {
 
 type Crossing = (op: string, text: string, round_trip_ms: number) => Promise<string>;
 
-interface Envelope {
-  ok: boolean;
-  result?: unknown;
-  error?: { type: string; message: string; traceback: string; missing?: string };
-  stats: { callbacks: number; round_trip_ms: number; replaced_surrogates: number };
-}
+/** What `handle` in wire.py returns. */
+type Envelope = { stats: { callbacks: number; round_trip_ms: number; replaced_surrogates: number } } & (
+  | { ok: true; result: unknown }
+  | { ok: false; error: { type: string; message: string; traceback: string; missing?: string | null } }
+);
 
 interface RunningCall {
   entry: string;
@@ -240,7 +239,7 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
     process.off("exit", killGroup);
     process.off("SIGINT", onSignal);
     process.off("SIGTERM", onSignal);
-    process.off("disconnect", onDisconnect);
+    clearInterval(parentWatch);
     output.close();
     die(gone);
     resolveExited();
@@ -265,19 +264,20 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
     requestStop(signal);
   }
 
-  // tsx runs us as its child, over such a channel; when it is killed, nobody is left to stop us.
+  // The `tsx` command runs us as its child and passes signals on. When it is killed, nobody is left to stop us.
   const parent = process.ppid;
-  function onDisconnect() {
+  const underTsx = process.execArgv.some((argument) => argument.includes(join("tsx", "dist", "preflight")));
+  const parentWatch = underTsx ? setInterval(onParentGone, 1_000).unref() : undefined;
+  function onParentGone() {
     if (process.ppid === parent) return;
     killGroup();
-    process.exit(128 + constants.signals.SIGTERM);
+    process.exit(128 + constants.signals.SIGKILL);
   }
 
   process.on("exit", killGroup);
   if (options.handle_signals ?? true) {
     process.on("SIGINT", onSignal);
     process.on("SIGTERM", onSignal);
-    process.on("disconnect", onDisconnect);
   }
 
   function requestStop(reason = "request") {
@@ -348,22 +348,28 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
     const onAbort = () => requestStop("abort");
     signal?.addEventListener("abort", onAbort, { once: true });
 
-    const reply = Promise.race([wire.handle$(text, noTimeout()), death]).finally(() => {
-      totals.call_ms += performance.now() - started;
-      totals.round_trip_ms += call.round_trip_ms;
-      running = null;
-      signal?.removeEventListener("abort", onAbort);
-      if (!gone) hold(child, false);
-      release();
-    });
-    const envelope = read(
-      entry,
-      await (deadline_ms === undefined ? reply : withDeadline(reply, deadline_ms, onDeadline)),
-    );
+    const served = (async () => {
+      try {
+        const replyText = await Promise.race([wire.handle$(text, noTimeout()), death]);
+        totals.from += replyText.length;
+        const envelope = decode(replyText) as Envelope;
+        call.round_trip_ms = envelope.stats.round_trip_ms;
+        totals.replaced = envelope.stats.replaced_surrogates;
+        return envelope;
+      } finally {
+        totals.call_ms += performance.now() - started;
+        totals.round_trip_ms += call.round_trip_ms;
+        running = null;
+        signal?.removeEventListener("abort", onAbort);
+        if (!gone) hold(child, false);
+        release();
+      }
+    })();
+    const envelope = await (deadline_ms === undefined ? served : withDeadline(served, deadline_ms, onDeadline));
     if (envelope.ok) return envelope.result as Result;
-    const { type, message, traceback, missing } = envelope.error!;
+    const { type, message, traceback, missing } = envelope.error;
     if (type === "HostError" && call.failure) throw call.failure.error;
-    if (missing !== undefined && missing !== null) throw missingPackage(missing, entry, interpreter);
+    if (missing) throw missingPackage(missing, entry, interpreter);
     throw new PythonError(type, message, traceback);
 
     function onDeadline(): Error {
@@ -371,16 +377,6 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
         `'${entry}' did not return within ${deadline_ms} ms. Its work may still be running; later calls wait for it.`,
       );
       return call.abandoned;
-    }
-
-    function read(entry: string, replyText: string): Envelope {
-      totals.from += replyText.length;
-      const envelope = decode(replyText) as Envelope;
-      if (typeof envelope?.ok !== "boolean")
-        throw new Error(`'${entry}' returned no envelope: ${replyText.slice(0, 200)}`);
-      totals.round_trip_ms += envelope.stats.round_trip_ms - call.round_trip_ms;
-      totals.replaced = envelope.stats.replaced_surrogates;
-      return envelope;
     }
   }
 
@@ -481,8 +477,11 @@ function loadPythonia(interpreter: string, env: NodeJS.ProcessEnv): { pythonia: 
 
 /** Whether Python keeps this process alive: only while a call runs, so that a program that is done just ends. */
 function hold(child: ChildProcess, on: boolean): void {
-  const handles = [child, child.channel, child.stdout as Socket, child.stderr as Socket];
-  for (const handle of handles) on ? handle?.ref() : handle?.unref();
+  const sockets = [child.stdout as Socket, child.stderr as Socket].filter((socket) => !socket.destroyed);
+  for (const handle of [child, child.channel, ...sockets]) {
+    if (on) handle?.ref();
+    else handle?.unref();
+  }
 }
 
 /** Writes on what Python prints, and remembers the end of it. */
