@@ -4,6 +4,7 @@ import logging
 import math
 import os
 import shutil
+import warnings
 from collections import defaultdict
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from transformers.utils import logging as transformers_logging
 
 STOP_REQUESTED = "stop_requested"
 LOSS_NOT_FINITE = "loss_not_finite"
+REPLIES_CUT = "replies_cut"
 COMPLETED = "max_steps_or_epochs_completed"
 
 
@@ -60,9 +62,9 @@ class HostCallback(TrainerCallback):
         elif self.host.stop_requested and state.global_step > 0 and not control.should_training_stop:
             self._stop(control)
 
-    def _stop(self, control) -> None:
+    def _stop(self, control, reason: str = STOP_REQUESTED) -> None:
         """Ends training after this step, with a checkpoint."""
-        self.stop_reason = STOP_REQUESTED
+        self.stop_reason = reason
         control.should_save = True
         control.should_training_stop = True
 
@@ -79,6 +81,8 @@ class _DropMessage(logging.Filter):
 def quiet_libraries() -> None:
     """No progress bars, no notices that we answer for ourselves. Warnings stay."""
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: TRL is pinned
+    # TRL still uses the name that transformers is about to drop.
+    warnings.filterwarnings("ignore", message=".*gradient_checkpointing. is deprecated", category=FutureWarning)
     datasets.disable_progress_bars()
     transformers_logging.disable_progress_bar()
     # An invalid rollout is counted and logged by us; TRL would print its whole record.

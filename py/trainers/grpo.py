@@ -15,6 +15,7 @@ from trl import GRPOConfig, GRPOTrainer
 from trainers.callbacks import (
     COMPLETED,
     LOSS_NOT_FINITE,
+    REPLIES_CUT,
     STOP_REQUESTED,
     Gauge,
     HostCallback,
@@ -30,6 +31,8 @@ from trainers.wire import Host
 # Rewards of a group that lie closer than this are equal: what is left is float noise, and an optimizer that scales
 # its steps (Adam) would turn noise into full-sized updates. The same bound as groupAdvantages in src/core/reward.ts.
 EQUAL_REWARDS = 1e-6
+# A policy whose replies are nearly all cut off earns nothing, however long it trains.
+CUT_SHARE, CUT_STEPS = 0.9, 10
 
 
 def run(request: dict, host) -> dict:
@@ -85,6 +88,7 @@ class RolloutSampler:
         self.policy_tokens = 0
         self.play_s = 0.0  # all play, the host's time included
         self.ask_s = 0.0  # of it, waiting for the host
+        self.cut_share = 0.0  # of the last batch's replies, those that a token budget cut off
         self._draw = (-1, -1)  # optimizer step, and how often it has sampled
 
     def __call__(self, prompts: list[str], trainer: GRPOTrainer) -> dict[str, list]:
@@ -97,48 +101,47 @@ class RolloutSampler:
         params = SamplingParams(**self.request["sampling"], seed=stream_seed(seed, "sampling", *self._draw))
 
         begin, asked_ms, crossing_ms = time.perf_counter(), self.host.round_trip_ms, self.host.crossing_ms
-        was_training = self.policy.model.training
-        self.policy.model.eval()  # dropout must not move what is sampled
-        try:
-            with trainer.accelerator.autocast():
-                rollouts = play_batch(
-                    self.policy,
-                    self.policy.chat,
-                    self.host,
-                    episodes,
-                    params,
-                    policy_step=step,
-                    policy_name=self.request["policy"],
-                )
-        finally:
-            self.policy.model.train(was_training)
+        with trainer.accelerator.autocast():  # the precision that the loss is computed in
+            rollouts = play_batch(
+                self.policy,
+                self.policy.chat,
+                self.host,
+                episodes,
+                params,
+                policy_step=step,
+                policy_name=self.request["policy"],
+            )
         play_s = time.perf_counter() - begin
-        fields = trainer_fields(rollouts, episodes, self.policy.chat.end_id)
+        fields = trainer_fields(rollouts, episodes)
         ask_s = (self.host.round_trip_ms - asked_ms) / 1000
         bridge_s = (self.host.crossing_ms - crossing_ms) / 1000
         self._count(rollouts, play_s, ask_s, bridge_s)
         return fields
 
     def _count(self, rollouts: list[Rollout], play_s: float, ask_s: float, bridge_s: float) -> None:
-        tokens = sum(sum(rollout.env_mask) for rollout in rollouts)
+        tokens = sum(rollout.policy_tokens for rollout in rollouts)
         self.rollouts += len(rollouts)
         self.policy_tokens += tokens
         self.play_s += play_s
         self.ask_s += ask_s
         self.gauge.add("sampling/tokens_per_s", tokens / max(play_s - ask_s, 1e-9))
         self.gauge.add("sampling/policy_tokens", tokens)
+        replies = sum(rollout.turns for rollout in rollouts)
+        self.cut_share = sum(cut_replies(each, self.policy.chat.end_ids) for each in rollouts) / max(replies, 1)
+        self.gauge.add("sampling/cut_replies", self.cut_share)
         self.gauge.add("time/sampling_s", play_s - ask_s)
         self.gauge.add("time/environment_s", ask_s - bridge_s)
         self.gauge.add("time/bridge_s", bridge_s)
 
 
 class RolloutCallback(HostCallback):
-    """The host's callback, and two things of rollouts: that they happened, and how long learning took beside them."""
+    """The host's callback, and what it watches of rollouts: that they happen, how long they take, that they end."""
 
     def __init__(self, host: Host, sampler: RolloutSampler):
         super().__init__(host, sampler.gauge)
         self.sampler = sampler
         self._begin = self._played = 0.0
+        self._cut_steps = 0
 
     def on_step_begin(self, args, state, control, **_):
         self._begin, self._played = time.perf_counter(), self.sampler.play_s
@@ -150,7 +153,20 @@ class RolloutCallback(HostCallback):
                 "trainer?), and what it learns from are not our environment's rollouts."
             )
         self.gauge.add("time/learning_s", time.perf_counter() - self._begin - (self.sampler.play_s - self._played))
+        self._watch_cut_replies(control)
         super().on_step_end(args, state, control)
+
+    def _watch_cut_replies(self, control) -> None:
+        self._cut_steps = self._cut_steps + 1 if self.sampler.cut_share > CUT_SHARE else 0
+        if self._cut_steps not in (1, CUT_STEPS):
+            return
+        self.host.note(
+            f"{self.sampler.cut_share:.0%} of the replies were cut off by a token budget (max_turn_tokens is "
+            f"{self.sampler.request['sampling']['max_turn_tokens']}): the policy hardly gets to say anything whole. "
+            + (f"Stopped after {CUT_STEPS} such steps." if self._cut_steps == CUT_STEPS else "")
+        )
+        if self._cut_steps == CUT_STEPS:
+            self._stop(control, REPLIES_CUT)
 
 
 class RolloutTrainer(GRPOTrainer):
@@ -286,7 +302,13 @@ def stream_seed(*parts: int | str) -> int:
     return int.from_bytes(digest[:8], "big") >> 12
 
 
-def trainer_fields(rollouts: list[Rollout], episodes: list[dict], end_id: int) -> dict[str, list]:
+def cut_replies(rollout: Rollout, end_ids: frozenset[int]) -> int:
+    """How many of its replies have no end token."""
+    ends = zip(rollout.completion_ids, rollout.env_mask, [*rollout.env_mask[1:], 0], strict=True)
+    return sum(token not in end_ids for token, bit, following in ends if bit and not following)
+
+
+def trainer_fields(rollouts: list[Rollout], episodes: list[dict]) -> dict[str, list]:
     """Rollouts as TRL takes them: a real list a field, an entry a row, so that each row gets its own.
 
     Raises ValueError where rows are missing, or where ids, mask and logprobs do not fit together.
@@ -304,31 +326,26 @@ def trainer_fields(rollouts: list[Rollout], episodes: list[dict], end_id: int) -
                 f"row {row} should be task '{episode['task_id']}', trial {episode['trial']}, but is "
                 f"'{rollout.task_id}', trial {rollout.trial}: the rollouts are out of order."
             )
-        completion_ids, env_mask, logprobs = checked_tokens(row, rollout)
-        if not completion_ids:
-            # TRL reads every row's last token. One end token that counts for nothing stands for "nothing sampled".
-            completion_ids, env_mask, logprobs = [end_id], [0], [0.0]
-        fields["prompt_ids"].append(list(rollout.prompt_ids) or [end_id])
-        fields["completion_ids"].append(completion_ids)
-        fields["env_mask"].append(env_mask)
-        fields["logprobs"].append(logprobs)
+        check_tokens(f"row {row} (task '{rollout.task_id}')", rollout)
+        fields["env_mask"].append([int(bit) for bit in rollout.env_mask])
+        for name in ("prompt_ids", "completion_ids", "logprobs"):
+            fields[name].append(getattr(rollout, name))
         for name in ("task_id", "reward", "parts", "metrics", "success", "ended_by", "ended_why", "turns"):
             fields[name].append(getattr(rollout, name))
     return dict(fields)
 
 
-def checked_tokens(row: int, rollout: Rollout) -> tuple[list[int], list[int], list[float]]:
-    """Ids, mask and logprobs of a row, the mask's booleans as 0 and 1. Raises ValueError naming the row."""
+def check_tokens(name: str, rollout: Rollout) -> None:
+    """Refuses a row that the loss would choke on, or silently misread. `name` begins the message."""
     ids, mask, logprobs = rollout.completion_ids, rollout.env_mask, rollout.logprobs
     if not len(ids) == len(mask) == len(logprobs):
         raise ValueError(
-            f"row {row} (task '{rollout.task_id}'): {len(ids)} completion_ids, {len(mask)} env_mask and "
-            f"{len(logprobs)} logprobs; expected one length."
+            f"{name}: {len(ids)} completion_ids, {len(mask)} env_mask, {len(logprobs)} logprobs; expected one length."
+        )
+    if not ids or not rollout.prompt_ids:
+        raise ValueError(
+            f"{name}: the {'completion' if rollout.prompt_ids else 'prompt'} is empty; TRL reads its last token."
         )
     for place, bit in enumerate(mask):
         if not isinstance(bit, int) or bit not in (0, 1):
-            raise ValueError(
-                f"row {row} (task '{rollout.task_id}'): env_mask[{place}] is {bit!r}; expected 1 (the "
-                f"policy's token) or 0."
-            )
-    return list(ids), [int(bit) for bit in mask], list(logprobs)
+            raise ValueError(f"{name}: env_mask[{place}] is {bit!r}; expected 1 (the policy's token) or 0.")

@@ -2,8 +2,6 @@
 
 import time
 
-import torch
-
 from trainers.callbacks import quiet_libraries
 from trainers.model import load_policy
 from trainers.rollout import SamplingParams, play_batch
@@ -17,16 +15,13 @@ def run(request: dict, host) -> dict:
     episodes, size = request["episodes"], request["batch_size"]
     played = policy_tokens = 0
     begin, asked_ms = time.perf_counter(), host.round_trip_ms
-    with torch.inference_mode():
-        for start in range(0, len(episodes), size):
-            if host.stop_requested:
-                break
-            batch = episodes[start : start + size]
-            rollouts = play_batch(
-                policy, policy.chat, host, batch, params, policy_step=None, policy_name=request["policy"]
-            )
-            played += len(rollouts)
-            policy_tokens += sum(sum(rollout.env_mask) for rollout in rollouts)
+    for start in range(0, len(episodes), size):
+        if host.stop_requested:
+            break
+        batch = episodes[start : start + size]
+        rollouts = play_batch(policy, policy.chat, host, batch, params, policy_step=None, policy_name=request["policy"])
+        played += len(rollouts)
+        policy_tokens += sum(rollout.policy_tokens for rollout in rollouts)
     play_s, ask_s = time.perf_counter() - begin, (host.round_trip_ms - asked_ms) / 1000
     return {
         "episodes": played,

@@ -67,6 +67,16 @@ ELSEWHERE_BY_RECIPE = {
         "log_completions_hub_repo": "every rollout is in trajectories/",
     },
 }
+# TRL compares these with its names only when the first loss is computed.
+CHOICES = {
+    "sft": {"loss_type": ["nll", "dft"]},
+    "grpo": {
+        "loss_type": ["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"],
+        "importance_sampling_level": ["token", "sequence"],
+        "scale_rewards": ["group", "batch", "none", True, False],
+        "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
+    },
+}
 REPORT_BACKENDS = ("none", "tensorboard", "wandb", "trackio")
 
 
@@ -117,6 +127,9 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
         elif key not in known:
             usable = [name for name in known if name not in elsewhere]
             problems.append(f"trainer.{key}: {config_class.__name__} has no such key.{did_you_mean(key, usable)}")
+        elif trainer[key] not in CHOICES[recipe].get(key, [trainer[key]]):
+            choices = ", ".join(str(choice) for choice in CHOICES[recipe][key])
+            problems.append(f"trainer.{key} is '{trainer[key]}'; expected one of {choices}.")
     problems += report_problems(trainer.get("report_to", "none"))
     if not problems and recipe == "grpo":
         problems += group_problems(trainer)
@@ -224,7 +237,7 @@ def budget_problems(longest: dict[str, int], budgets: dict[str, int | None], lim
                 f"{name} is {budget}, but {what} takes {need} tokens. "
                 f"Set --{name.replace('_', '-')} {need + SPARE_TOKENS}."
             )
-        elif need + SPARE_TOKENS > budget:
+        elif name != "max_length" and need + SPARE_TOKENS > budget:  # a policy says the same in more words
             warned.append(
                 f"{name} is {budget}; {what} takes {need} tokens, which leaves fewer than {SPARE_TOKENS} to spare."
             )
