@@ -531,6 +531,8 @@ class _SlotLayer(DynamicLayer):
         self.capacity = capacity
 
     def copy(self, sources: np.ndarray, targets: np.ndarray, width: int) -> None:
+        if not self.is_initialized:  # an episode failed at reset before any was read
+            return
         for store in (self.keys, self.values):
             at = torch.from_numpy(sources).to(store.device), torch.from_numpy(targets).to(store.device)
             store[at[1], :width] = store[at[0], :width]
