@@ -2,13 +2,14 @@ import { setMaxListeners } from "node:events";
 import type { z } from "zod";
 import type { TaskSet } from "../core/env.ts";
 import type { Episode } from "../core/episode.ts";
-import { nearest } from "../core/errors.ts";
+import { GuardError, nearest } from "../core/errors.ts";
 import { describeIssues } from "../core/tool.ts";
 import type { EndedBy, Trajectory } from "../core/trajectory.ts";
 import { type Op, type OpAnswer, type OpPayload, ops } from "./protocol.ts";
 
 export interface ServeOptions {
-  tasks: TaskSet;
+  /** null: the run plays no episodes, as SFT; it only logs. */
+  tasks: TaskSet | null;
   /** Where finished episodes are written; null: nowhere. */
   log: { write(trajectory: Trajectory): void } | null;
   /** The environment's time for one episode, milliseconds; core's default where it is left out. */
@@ -68,7 +69,7 @@ interface OpenEpisode {
 export function serveEpisodes(options: ServeOptions): EpisodeServer {
   const { tasks, log } = options;
   const maxInvalidShare = options.max_invalid_share ?? 0.2;
-  const known = new Set(tasks.ids);
+  const known = new Set(tasks?.ids);
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   setMaxListeners(0, signal); // every episode of a batch listens
@@ -91,6 +92,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
   };
 
   async function start({ policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
+    if (!tasks) throw new Error("start: this run plays no episodes");
     episodes.forEach(({ task_id }, row) => {
       if (known.has(task_id)) return;
       const near = nearest(task_id, tasks.ids);
@@ -221,7 +223,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
 
   function refuseTooManyInvalid({ size, invalid, firstError }: Batch): void {
     if (invalid <= maxInvalidShare * size || (invalid === 1 && size > 1)) return;
-    throw new Error(
+    throw new GuardError(
       `${invalid} of ${size} rollouts of this step failed in the environment, more than the ${maxInvalidShare} ` +
         `that max_invalid_share allows. The first one: ${firstError}`,
     );

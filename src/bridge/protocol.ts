@@ -135,11 +135,11 @@ export const lora = z
   .nullable();
 export type Lora = z.infer<typeof lora>;
 
-const expertRow = z.looseObject({
+const expertRow = z.object({
   id: z.string(),
   task_id: z.string(),
   prompt: z.array(messageSchema),
-  turns: z.array(z.looseObject({ reply: z.string(), observations: z.array(messageSchema) })),
+  turns: z.array(z.object({ reply: z.string(), observations: z.array(messageSchema) })),
 });
 
 const training = {

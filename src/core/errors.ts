@@ -8,6 +8,11 @@ export class ToolError extends Error {
   override name = "ToolError";
 }
 
+/** A guard stopped the run: what it measures would not be worth training on. The CLI exits with 1. */
+export class GuardError extends Error {
+  override name = "GuardError";
+}
+
 /** The text of anything that was thrown. */
 export function errorText(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);

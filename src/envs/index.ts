@@ -4,6 +4,7 @@ import { pathToFileURL } from "node:url";
 import type { Env } from "../core/env.ts";
 import { errorText, nearest, UserError } from "../core/errors.ts";
 import { arxiv } from "./arxiv/env.ts";
+import { parseReact } from "./arxiv/protocol.ts";
 
 /** The environments that come with Trestle. */
 export const envs: Record<string, Env> = { arxiv };
@@ -44,4 +45,18 @@ function isEnv(value: unknown): value is Env {
   if (typeof value !== "object" || value === null) return false;
   const env = value as Partial<Env>;
   return typeof env.id === "string" && typeof env.load === "function" && typeof env.parseOptions === "function";
+}
+
+/** How a model's text can be read, by the protocol's name: what `parse` prints for a text. */
+export const protocols: Record<string, (text: string) => Record<string, unknown>> = { react: readReact };
+
+function readReact(text: string): Record<string, unknown> {
+  const parsed = parseReact(text);
+  return parsed.kind === "call"
+    ? { kind: "call", thought: parsed.thought, name: parsed.name, args: parsed.args }
+    : {
+        kind: parsed.kind,
+        thought: parsed.thought,
+        ...(parsed.kind === "parse_error" ? { reason: parsed.reason } : {}),
+      };
 }

@@ -1,15 +1,16 @@
+import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { projectRoot } from "../bridge/interpreter.ts";
 import { type EntryRequest, type EntryResult, entries, type Lora, type Sampling } from "../bridge/protocol.ts";
-import type { Python } from "../bridge/python.ts";
-import { type Env, replayGold, type TaskSet } from "../core/env.ts";
-import { nearest, UserError } from "../core/errors.ts";
+import type { BridgeStats, Python } from "../bridge/python.ts";
+import { replayGold, type TaskSet } from "../core/env.ts";
+import { errorText, nearest, UserError } from "../core/errors.ts";
 import { createRandom } from "../core/random.ts";
 import type { ExpertRow } from "../core/task.ts";
-import { listRuns, shownPath } from "../run-folder.ts";
+import { type RunFolder, shownPath } from "../run-folder.ts";
 import type { RunContext, RunResult } from "./recipe.ts";
 
 // Config keys and start-up checks that more than two recipes share.
@@ -132,9 +133,10 @@ export function refuse(problems: readonly string[]): void {
 /** The base that comes with the project. */
 export const TINY_MODEL = "models/tiny";
 
-/** A path that names a file of the project, wherever the command runs; as given where it exists from here. */
-export function projectPath(path: string): string {
-  return existsSync(path) ? path : shownPath(join(projectRoot, path));
+/** A path as given where it exists from here, else the project's own file of that name, else as given (a hub id). */
+export function localPath(path: string): string {
+  const own = join(projectRoot, path);
+  return !existsSync(path) && existsSync(own) ? shownPath(own) : path;
 }
 
 /** Widest model that is trained with the tiny model's settings. */
@@ -187,17 +189,6 @@ function isCached(model: string): boolean {
   const home = process.env.HF_HOME ?? join(homedir(), ".cache", "huggingface");
   const cache = process.env.HF_HUB_CACHE ?? join(home, "hub");
   return existsSync(join(cache, `models--${model.replaceAll("/", "--")}`));
-}
-
-/** The newest finished SFT run that started from `base` in the given environment; null: there is none. */
-export function newestSft(runsDir: string, base: string, env: string): { dir: string; model: string } | null {
-  for (const { dir, manifest } of listRuns(runsDir)) {
-    if (manifest.recipe !== "sft" || manifest.status !== "completed") continue;
-    const config = readRunConfig(dir);
-    const model = join(dir, "final");
-    if (config?.model === base && config.env === env && existsSync(join(model, "config.json"))) return { dir, model };
-  }
-  return null;
 }
 
 /** The resolved config of the run that a model came from; null where it is not a run's. */
@@ -269,6 +260,91 @@ export function dryRun(recipe: string, config: object, notes: readonly string[] 
   };
 }
 
-export function dataOf(env: Env, tasks: TaskSet): { data: Record<string, string>; details: Record<string, unknown> } {
-  return { data: { ...tasks.sources }, details: { env: env.id, split: tasks.split, tasks: tasks.ids.length } };
+/**
+ * Groups that TRL would refuse only after the model has loaded: fewer than 2 rollouts, or a batch that does not hold
+ * whole groups. Python checks again with the installed TRL's own defaults.
+ */
+export function groupProblems(trainer: Record<string, unknown>): string[] {
+  const value = (key: string, standard: number) =>
+    typeof trainer[key] === "number" ? (trainer[key] as number) : standard;
+  const group = value("num_generations", 8);
+  if (group < 2) return [`num_generations is ${group}; a group needs at least 2 rollouts to tell better from worse.`];
+  const batch = value("per_device_train_batch_size", 8);
+  const rounds = value("steps_per_generation", value("gradient_accumulation_steps", 1));
+  const rollouts = value("generation_batch_size", batch * rounds);
+  if (rollouts % group === 0) return [];
+  return [
+    `${rollouts} rollouts a step (per_device_train_batch_size ${batch} × ${rounds}) do not divide into groups of ` +
+      `${group} (num_generations). Make the batch a multiple of ${group}.`,
+  ];
+}
+
+// --------------------------------------------------------------------------------------------------- the run
+
+interface Outcome {
+  result: { steps: number; stop_reason: string; [key: string]: unknown };
+  text: string;
+  /** Writes pictures and pages; returns their paths. */
+  report(): string[];
+}
+
+const COMPLETED = "max_steps_or_epochs_completed";
+
+/** Does a run's work and leaves its folder in order, however it ends. */
+export async function finishRun(
+  run: RunFolder,
+  logs: readonly { close(): void }[],
+  work: () => Promise<Outcome>,
+): Promise<RunResult> {
+  const { details } = run.manifest;
+  try {
+    const { result, text, report } = await work();
+    for (const log of logs) log.close();
+    const completed = result.stop_reason === COMPLETED;
+    run.update({
+      status: completed ? "completed" : result.stop_reason === "stop_requested" ? "stopped" : "failed",
+      finished: new Date().toISOString(),
+      details: { ...details, result: carryNumbers(result) },
+    });
+    const files = report();
+    return {
+      text: [
+        ...(completed ? [] : [`STOPPED: ${result.stop_reason}`]),
+        text,
+        ...files.map((file) => `report: ${file}`),
+      ].join("\n"),
+      json: [{ recipe: run.manifest.recipe, dir: run.dir, model: run.path("final"), ...carryNumbers(result) }],
+      exit_code: completed ? 0 : 1,
+    };
+  } catch (error) {
+    run.update({
+      status: "failed",
+      finished: new Date().toISOString(),
+      details: { ...details, error: errorText(error) },
+    });
+    throw error;
+  } finally {
+    for (const log of logs) log.close();
+    run.close();
+  }
+}
+
+/** JSON has no NaN: {"$float": "NaN"}, as on the bridge. */
+function carryNumbers(values: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(
+    Object.entries(values).map(([key, value]) => [
+      key,
+      typeof value === "number" && !Number.isFinite(value) ? { $float: String(value) } : value,
+    ]),
+  );
+}
+
+/** The bridge's own part of Python's time between two readings, 0 to 1: crossings without what the answers took. */
+export function bridgeShare(before: BridgeStats, after: BridgeStats): number {
+  const time = after.call_ms - before.call_ms;
+  return time > 0 ? (after.crossing_ms - before.crossing_ms) / time : 0;
+}
+
+export function fileHash(path: string): string {
+  return createHash("sha256").update(readFileSync(path)).digest("hex");
 }

@@ -1,0 +1,28 @@
+import { readFileSync } from "node:fs";
+import type { Env } from "../src/core/env.ts";
+import { UserError } from "../src/core/errors.ts";
+import { parseJsonLines } from "../src/trajectory-log.ts";
+
+/**
+ * Judges stored trajectories again, without a model: one line of the family's format in, one result out, in order.
+ * `file`: a path, or "-" for stdin.
+ * @throws UserError naming file and line
+ */
+export function scoreFile(env: Env, file: string, options: Record<string, unknown>): unknown[] {
+  if (!env.rescore) throw new UserError(`${env.name} has no format for stored trajectories.`);
+  let text: string;
+  try {
+    text = readFileSync(file === "-" ? 0 : file, "utf8");
+  } catch (error) {
+    throw new UserError(`${file}: ${(error as Error).message}`);
+  }
+  const name = file === "-" ? "stdin" : file;
+  return parseJsonLines(text, name).map(({ line, value }) => {
+    try {
+      return env.rescore!(value, options);
+    } catch (error) {
+      if (error instanceof UserError) throw new UserError(`${name}, line ${line}: ${error.message}`);
+      throw error;
+    }
+  });
+}

@@ -1,0 +1,222 @@
+import { readFileSync, realpathSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { Command, CommanderError, Option } from "commander";
+import { compareLogs } from "../eval/compare-logs.ts";
+import { scoreFile } from "../eval/score.ts";
+import { PythonError, Stopped } from "./bridge/python.ts";
+import { flagsOf, loadConfig, trainerFlags } from "./config.ts";
+import { errorText, GuardError, UserError } from "./core/errors.ts";
+import { runData } from "./data.ts";
+import { loadEnv, protocols } from "./envs/index.ts";
+import { createProgress } from "./metrics.ts";
+import { recipes } from "./recipes/index.ts";
+import type { Recipe, RunResult } from "./recipes/recipe.ts";
+import { shownPath } from "./run-folder.ts";
+import { parseJsonLines } from "./trajectory-log.ts";
+
+/** 0 good, 1 a gate failed or a run stopped by a guard, 2 the user's mistake, 3 our fault. */
+type ExitCode = 0 | 1 | 2 | 3;
+
+/** Runs one command line; `argv` without node and script. Results go to stdout, all else to stderr. */
+export async function main(argv: readonly string[]): Promise<ExitCode> {
+  let exitCode: ExitCode = 0;
+  const program = new Command("trestle")
+    .description("Agentic reinforcement learning: environments in TypeScript, training in PyTorch.")
+    .version(
+      (JSON.parse(readFileSync(new URL("../package.json", import.meta.url), "utf8")) as { version: string }).version,
+    )
+    .showHelpAfterError("(--help shows what there is)")
+    .exitOverride();
+  const command = ["trestle", ...argv].join(" ");
+
+  function add(name: string, summary: string, examples: readonly string[]): Command {
+    return program
+      .command(name)
+      .description(summary)
+      .addHelpText("after", `\nExamples:\n${examples.map((example) => `  trestle ${example}`).join("\n")}`)
+      .exitOverride();
+  }
+
+  function finish(result: RunResult, json: boolean): void {
+    const lines = json ? result.json.map((line) => JSON.stringify(line)) : [result.text];
+    process.stdout.write(lines.map((line) => `${line}\n`).join(""));
+    exitCode = result.exit_code ?? 0;
+  }
+
+  for (const recipe of recipes) addRecipe(add(recipe.name, recipe.summary, recipe.examples), recipe, command, finish);
+
+  add("setup", "Make the .venv and install the Python packages", ["setup"])
+    .option("--json", "print the result as JSON")
+    .action(async ({ json = false }: { json?: boolean }) => {
+      const { runSetup } = await import("./setup/setup.ts");
+      finish(await runSetup(), json);
+    });
+
+  add("doctor", "What is installed and works: a line each, with what to do", ["doctor", "doctor --json"])
+    .option("--python <path>", "check this interpreter")
+    .option("--json", "print the result as JSON")
+    .action(async ({ json = false, python }: { json?: boolean; python?: string }) => {
+      const { runDoctor } = await import("./setup/doctor.ts");
+      finish(await runDoctor({ python }), json);
+    });
+
+  add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
+    "eval runs/bench-a runs/bench-b --json",
+  ])
+    .argument("<logs...>", "trajectory logs, or folders of runs")
+    .option("--json", "print the results as JSON lines")
+    .action((logs: string[], { json = false }: { json?: boolean }) => finish(compareLogs(logs), json));
+
+  add("score", "Score stored trajectories again, without a model: JSON lines in, JSON lines out", [
+    "score histories.jsonl --env arxiv --json",
+    "score - --env arxiv --profile reference --json < histories.jsonl",
+  ])
+    .argument("<file>", "JSON lines, or - for stdin")
+    .option("--env <name>", "the environment", "arxiv")
+    .option("--profile <name>", "how rewards read a trajectory: project or reference")
+    .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--json", "print JSON lines (as it does without)")
+    .action(async (file: string, options: { env: string; profile?: string; envOptions: Record<string, unknown> }) => {
+      const env = await loadEnv(options.env);
+      const profile = options.profile ? { profile: options.profile } : {};
+      finish({ text: "", json: scoreFile(env, file, { ...options.envOptions, ...profile }) }, true);
+    });
+
+  add("parse", "How a model's text would be read: JSON lines {id, text} in, JSON lines out", [
+    'echo \'{"id": 1, "text": "Thought: done\\nAction: FINISH"}\' | trestle parse --protocol react --json',
+  ])
+    .argument("[file]", "JSON lines, or - for stdin", "-")
+    .addOption(
+      new Option("--protocol <name>", "how replies are written").choices(Object.keys(protocols)).default("react"),
+    )
+    .option("--json", "print JSON lines (as it does without)")
+    .action((file: string, { protocol }: { protocol: string }) => {
+      const rows = parseJsonLines(readFileSync(file === "-" ? 0 : file, "utf8"), file === "-" ? "stdin" : file);
+      finish({ text: "", json: rows.map(({ line, value }) => readText(protocol, line, value)) }, true);
+    });
+
+  add("data", "Build and check an environment's data", [
+    "data arxiv snapshot --check --seed 20260820",
+    "data arxiv sft --split v3_81:train --output rows.jsonl",
+  ])
+    .argument("<family>", "the environment")
+    .argument("<action>", "snapshot, or sft for rows of worked solutions")
+    .option("--split <name>", "sft: where the solutions come from")
+    .option("--output <file>", "where to write")
+    .option("--seed <number>", "snapshot: the seed", Number)
+    .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
+    .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--json", "print the result as JSON")
+    .action(async (family: string, action: string, options: DataFlags) => {
+      const { split, output, seed, check, envOptions } = options;
+      finish(
+        await runData(family, action, { split, output, seed, check, env_options: envOptions }),
+        options.json ?? false,
+      );
+    });
+
+  try {
+    await program.parseAsync(argv, { from: "user" });
+    return exitCode;
+  } catch (error) {
+    return report(error);
+  }
+}
+
+interface DataFlags {
+  split?: string;
+  output?: string;
+  seed?: number;
+  check?: boolean;
+  envOptions: Record<string, unknown>;
+  json?: boolean;
+}
+
+/** Gives a recipe's command its flags, made from the recipe's schema. */
+function addRecipe(
+  target: Command,
+  recipe: Recipe,
+  command: string,
+  finish: (result: RunResult, json: boolean) => void,
+): void {
+  const flags = flagsOf(recipe.schema);
+  const takesTrainer = "trainer" in recipe.schema.shape;
+  target.argument("[config]", "a YAML file; flags win over it");
+  for (const flag of flags) {
+    const option = new Option(flag.usage, flag.description);
+    target.addOption(flag.negative ? option : option.argParser(flag.read));
+    if (flag.negative) target.addOption(new Option(flag.negative).hideHelp());
+  }
+  target.option("--json", "print results as JSON lines; nothing else on stdout");
+  target.option("--dry-run", "check what can be checked before a model loads, print the resolved config, and stop");
+  if (takesTrainer) {
+    target.allowUnknownOption().allowExcessArguments();
+    target.addHelpText("after", "\nAny other --flag is a key of TRL's config class, as --learning-rate 1e-5.");
+  }
+  target.action(async () => {
+    const options = target.opts<Record<string, unknown>>();
+    const given = Object.fromEntries(
+      flags.flatMap(({ key, usage }) => {
+        const value = options[new Option(usage).attributeName()];
+        return value === undefined ? [] : [[key, value]];
+      }),
+    );
+    const ours = [...flags.map(({ key }) => key), "json", "dry_run", "help"];
+    const { trainer, rest } = trainerFlags(target.args, ours);
+    if (rest.length > 1) throw new UserError(`${recipe.name} takes one config file; got ${rest.join(", ")}.`);
+    if (Object.keys(trainer).length > 0) given.trainer = { ...(given.trainer as object | undefined), ...trainer };
+
+    const progress = createProgress();
+    const file = rest[0] ?? recipe.defaultFile(given);
+    if (file && !rest[0]) progress.line(`settings: ${shownPath(file)}`);
+    const loaded = loadConfig({
+      recipe: recipe.name,
+      schema: recipe.schema,
+      file,
+      flags: given,
+      preset: recipe.preset,
+    });
+    const dry_run = options.dryRun === true;
+    finish(await recipe.run(loaded.config, { command, dry_run, progress, given: loaded.given }), options.json === true);
+  });
+}
+
+function readJsonObject(flag: string): (text: string) => Record<string, unknown> {
+  return (text) => {
+    try {
+      const value: unknown = JSON.parse(text);
+      if (typeof value === "object" && value !== null && !Array.isArray(value)) return value as Record<string, unknown>;
+    } catch {}
+    throw new UserError(`${flag} is '${text}'; expected a JSON object.`);
+  };
+}
+
+function readText(protocol: string, line: number, value: unknown): Record<string, unknown> {
+  const { id, text } = (value ?? {}) as { id?: unknown; text?: unknown };
+  if (typeof text !== "string") throw new UserError(`line ${line}: expected {"id": …, "text": "…"}.`);
+  return { id, ...protocols[protocol]!(text) };
+}
+
+function report(error: unknown): ExitCode {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2; // it has told already
+  if (error instanceof UserError || (error instanceof PythonError && error.type === "UserError")) {
+    process.stderr.write(`${errorText(error).replace(/^UserError: /, "")}\n`);
+    return 2;
+  }
+  if (error instanceof GuardError || error instanceof Stopped) {
+    process.stderr.write(`${error.message}\n`);
+    return 1;
+  }
+  const told =
+    error instanceof PythonError
+      ? `${error.message}\n${error.traceback}`
+      : error instanceof Error
+        ? error.stack
+        : String(error);
+  process.stderr.write(`${told}\n`);
+  return 3;
+}
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+  process.exitCode = await main(process.argv.slice(2));
+}

@@ -1,0 +1,67 @@
+import { existsSync, readFileSync } from "node:fs";
+import { UserError } from "./core/errors.ts";
+import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
+import { loadSnapshot, resolveDataFile } from "./envs/arxiv/snapshot.ts";
+import { generateSnapshot, snapshotText, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
+import { snapshotProblems } from "./envs/arxiv/snapshot-validator.ts";
+import { loadEnv } from "./envs/index.ts";
+import type { RunResult } from "./recipes/recipe.ts";
+import { writeJson, writeWhole } from "./run-folder.ts";
+
+// Builds and checks the data of the environments: `trestle data <family> <action>`.
+
+export interface DataOptions {
+  split?: string;
+  output?: string;
+  seed?: number;
+  check?: boolean;
+  env_options: Record<string, unknown>;
+}
+
+/** Actions by family; `sft` is there for every environment. */
+export const dataActions: Record<string, readonly string[]> = { arxiv: ["snapshot", "sft"] };
+
+/** @throws UserError for an action or an option that the family does not have */
+export async function runData(family: string, action: string, options: DataOptions): Promise<RunResult> {
+  if (action === "sft") return writeRows(family, options);
+  if (family === "arxiv" && action === "snapshot") return makeSnapshot(options);
+  const actions = dataActions[family] ?? ["sft"];
+  throw new UserError(`data ${family} has no action '${action}'; expected one of ${actions.join(", ")}.`);
+}
+
+/** Expert rows as JSON lines, and beside them a manifest of where they come from. */
+async function writeRows(family: string, { split, output, env_options, seed, check }: DataOptions): Promise<RunResult> {
+  if (seed !== undefined || check) throw new UserError(`data ${family} sft takes neither --seed nor --check.`);
+  const env = await loadEnv(family);
+  if (!output) throw new UserError(`data ${family} sft: name the file to write, as --output rows.jsonl.`);
+  const { rows, manifest } = await env.expert(split ?? env.splits[0]!, env_options);
+  writeWhole(output, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+  const manifestPath = output.replace(/(\.jsonl)?$/, ".manifest.json");
+  writeJson(manifestPath, manifest);
+  return {
+    text: `${output}: ${rows.length} rows; ${manifestPath}`,
+    json: [{ output, rows: rows.length, manifest: manifestPath }],
+  };
+}
+
+function makeSnapshot({ output, seed, check, split }: DataOptions): RunResult {
+  if (split !== undefined) throw new UserError("data arxiv snapshot takes no --split.");
+  const path = output ?? DEFAULT_SNAPSHOT;
+  if (!check) {
+    const snapshot = writeSnapshot(path, seed);
+    return {
+      text: `${path}: ${Object.keys(snapshot.papers).length} papers`,
+      json: [{ output: path, sha256: snapshot.sha256 }],
+    };
+  }
+  const file = resolveDataFile(path);
+  if (!existsSync(file)) throw new UserError(`${path}: there is no such file.`);
+  const problems = snapshotProblems(loadSnapshot(path));
+  if (seed !== undefined && readFileSync(file, "utf8") !== snapshotText(generateSnapshot(seed)))
+    problems.push(`it is not what seed ${seed} gives`);
+  return {
+    text: problems.length === 0 ? `${path}: good` : problems.map((problem) => `${path}: ${problem}`).join("\n"),
+    json: [{ path, ok: problems.length === 0, problems }],
+    exit_code: problems.length === 0 ? 0 : 1,
+  };
+}

@@ -1,0 +1,190 @@
+import { join } from "node:path";
+import { z } from "zod";
+import { serveEpisodes } from "../bridge/episodes.ts";
+import { entries } from "../bridge/protocol.ts";
+import { startPython } from "../bridge/python.ts";
+import { UserError } from "../core/errors.ts";
+import { loadEnv } from "../envs/index.ts";
+import { openMetrics, summarizePoint } from "../metrics.ts";
+import { writeReport } from "../report.ts";
+import { freeName, openRun } from "../run-folder.ts";
+import { openTrajectoryLog } from "../trajectory-log.ts";
+import { defineRecipe } from "./recipe.ts";
+import {
+  bridgeShare,
+  chatKeys,
+  dryRun,
+  envKeys,
+  episodeKeys,
+  finishRun,
+  groupProblems,
+  isTinyModel,
+  localPath,
+  longestGold,
+  loraKeys,
+  loraOf,
+  modelProblems,
+  preflight,
+  refuse,
+  requireFree,
+  runKeys,
+  samplingKeys,
+  samplingOf,
+  trainerKey,
+  turnProblems,
+} from "./shared.ts";
+import { startingPolicy } from "./starting-policy.ts";
+
+/** DAPO (arXiv:2503.14476) as TRL's keys; its dynamic sampling is a flag of its own. */
+export const DAPO = { loss_type: "dapo", epsilon_high: 0.28, mask_truncated_completions: true, beta: 0 } as const;
+
+/** Keys of GRPOConfig that decide what the algorithm is: they stand in every run's manifest, set or not. */
+const ALGORITHM_KEYS = [
+  "loss_type",
+  "beta",
+  "epsilon",
+  "epsilon_high",
+  "mask_truncated_completions",
+  "importance_sampling_level",
+  "scale_rewards",
+  "num_generations",
+  "num_iterations",
+  "learning_rate",
+];
+
+export const grpo = defineRecipe({
+  name: "grpo",
+  summary:
+    "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, GSPO, Dr.GRPO by flags",
+  examples: [
+    "grpo --dapo",
+    "grpo configs/grpo-arxiv.yaml --model runs/sft-arxiv/final --importance-sampling-level sequence",
+    "grpo --model models/my-sft --env ./my-env.ts --split train --loss-type dr_grpo --scale-rewards none",
+  ],
+  config: z.object({
+    ...runKeys,
+    ...envKeys,
+    split: z.string().nullable().default(null).describe("Tasks to train on; left out: the environment's first split."),
+    model: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe(
+        "A folder in Hugging Face format, or a hub id; left out: the newest SFT result of the tiny model, made first where there is none.",
+      ),
+    dapo: z
+      .boolean()
+      .default(false)
+      .describe(
+        `DAPO: ${Object.entries(DAPO)
+          .map(([key, value]) => `${key} ${value}`)
+          .join(", ")}. Explicit flags win.`,
+      ),
+    dynamic_sampling: z.boolean().default(false).describe("DAPO's resampling of groups without signal. Not there yet."),
+    ...samplingKeys,
+    ...episodeKeys,
+    max_invalid_share: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.2)
+      .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
+    ...loraKeys,
+    ...chatKeys,
+    ...trainerKey("GRPOConfig"),
+  }),
+  defaultFile: ({ model, env = "arxiv" }) =>
+    env === "arxiv" && (model === undefined || isTinyModel(String(model))) ? localPath("configs/grpo-tiny.yaml") : null,
+  preset: ({ dapo }) => (dapo === true ? { switch: "dapo", values: { trainer: { ...DAPO } } } : null),
+
+  async run(given, context) {
+    const { progress } = context;
+    if (given.dynamic_sampling)
+      throw new UserError("dynamic_sampling is not there yet: --dapo runs without it. Leave --dynamic-sampling out.");
+    const env = await loadEnv(given.env);
+    const split = given.split ?? env.splits[0]!;
+    const tasks = await env.load(split, given.env_options);
+    const lora = loraOf(given, context.given);
+    const dir = join(given.runs_dir, given.name ?? freeName(given.runs_dir, `grpo-${env.name}`));
+    requireFree(dir);
+    refuse([
+      ...(given.model === null ? [] : modelProblems(localPath(given.model))),
+      ...groupProblems(given.trainer),
+      ...turnProblems(tasks, given.max_turns),
+    ]);
+    const model = given.model === null ? await startingPolicy(given, context) : localPath(given.model);
+    const config = { ...given, model, split };
+
+    const python = await startPython({ interpreter: config.python ?? undefined });
+    try {
+      const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
+      const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
+      const gold = await longestGold(tasks);
+      await preflight(python, { recipe: "grpo", model, trainer, lora, chat_template_kwargs, gold, budgets }, context);
+      if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
+
+      const algorithm = Object.fromEntries(ALGORITHM_KEYS.map((key) => [key, trainer[key] ?? "default"]));
+      const run = openRun({
+        dir,
+        recipe: "grpo",
+        config,
+        command: context.command,
+        seed: config.seed,
+        versions: { python: python.info.version },
+        data: tasks.sources,
+        details: { env: env.id, split, tasks: tasks.ids.length, dapo: config.dapo, dynamic_sampling: false, algorithm },
+      });
+      const metrics = openMetrics(run.path("metrics.jsonl"));
+      const log = openTrajectoryLog(run.path("trajectories", "rank-0.jsonl"));
+      const served = serveEpisodes({
+        tasks,
+        log,
+        max_turns: config.max_turns ?? undefined,
+        timeout_ms: config.episode_timeout_ms,
+        max_invalid_share: config.max_invalid_share,
+        onLog(step, values) {
+          metrics.write(step, values);
+          progress.status(
+            `grpo: ${summarizePoint(step, values, ["reward", "rollout/success", "loss", "entropy", "rollout/invalid"])}`,
+          );
+        },
+        onNote: progress.line,
+      });
+      progress.line(`grpo: ${model} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
+      return await finishRun(run, [metrics, log], async () => {
+        const request = entries.grpo.request.parse({
+          model,
+          policy: `model:${dir}`,
+          output_dir: dir,
+          seed: config.seed,
+          trainer,
+          lora,
+          chat_template_kwargs,
+          task_ids: tasks.ids,
+          sampling: samplingOf(config),
+        });
+        const before = python.stats();
+        try {
+          const result = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
+          progress.end();
+          const bridge_share = bridgeShare(before, python.stats());
+          const { invalid, groups, groups_without_signal, answer_ms, env_ms } = served.counters();
+          return {
+            result: { ...result, bridge_share, invalid, groups, groups_without_signal, answer_ms, env_ms },
+            report: () => writeReport(dir),
+            text: [
+              `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
+              `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
+              `model: ${run.path("final")}`,
+              `Next: trestle bench --policy model:${run.path("final")}`,
+            ].join("\n"),
+          };
+        } finally {
+          await served.closeAll();
+        }
+      });
+    } finally {
+      await python.close();
+    }
+  },
+});

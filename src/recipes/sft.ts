@@ -1,0 +1,165 @@
+import { join } from "node:path";
+import { z } from "zod";
+import { serveEpisodes } from "../bridge/episodes.ts";
+import { entries } from "../bridge/protocol.ts";
+import { startPython } from "../bridge/python.ts";
+import { UserError } from "../core/errors.ts";
+import { messageSchema } from "../core/message.ts";
+import type { ExpertRow } from "../core/task.ts";
+import { describeIssues } from "../core/tool.ts";
+import { loadEnv } from "../envs/index.ts";
+import { openMetrics, summarizePoint } from "../metrics.ts";
+import { writeReport } from "../report.ts";
+import { freeName, openRun, writeJson, writeWhole } from "../run-folder.ts";
+import { readJsonLines } from "../trajectory-log.ts";
+import { defineRecipe } from "./recipe.ts";
+import {
+  chatKeys,
+  dryRun,
+  envKeys,
+  fileHash,
+  finishRun,
+  isTinyModel,
+  localPath,
+  longestRows,
+  loraKeys,
+  loraOf,
+  modelProblems,
+  preflight,
+  refuse,
+  requireFree,
+  runKeys,
+  TINY_MODEL,
+  trainerKey,
+} from "./shared.ts";
+
+const rowSchema: z.ZodType<ExpertRow> = z.object({
+  id: z.string(),
+  task_id: z.string(),
+  prompt: z.array(messageSchema).min(1),
+  turns: z.array(z.object({ reply: z.string(), observations: z.array(messageSchema) })).min(1),
+  meta: z.record(z.string(), z.unknown()).default({}),
+});
+
+export const sft = defineRecipe({
+  name: "sft",
+  summary: "Supervised fine-tuning on worked solutions, loss on the policy's tokens only",
+  examples: ["sft", "sft configs/sft-arxiv.yaml --lora --learning-rate 1e-4 --num-train-epochs 2"],
+  config: z.object({
+    ...runKeys,
+    ...envKeys,
+    split: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe("Where the solutions come from; left out: the environment's first."),
+    model: z.string().default(TINY_MODEL).describe("A folder in Hugging Face format, or a hub id."),
+    rows: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe("A file of rows, as 'data arxiv sft' writes it; left out: made from the split."),
+    max_length: z
+      .int()
+      .positive()
+      .default(4096)
+      .describe("Tokens of a row; longer ones are left out, and refused where they are more than 1 %."),
+    ...loraKeys,
+    ...chatKeys,
+    ...trainerKey("SFTConfig"),
+  }),
+  // Settings for real models would teach the tiny one nothing, and the other way round.
+  defaultFile: ({ model = TINY_MODEL, env = "arxiv" }) =>
+    env === "arxiv" && (model === TINY_MODEL || isTinyModel(String(model))) ? localPath("configs/sft-tiny.yaml") : null,
+
+  async run(config, context) {
+    const { progress } = context;
+    const env = await loadEnv(config.env);
+    const lora = loraOf(config, context.given);
+    const split = config.split ?? env.splits[0]!;
+    if (config.rows && context.given.has("split"))
+      throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
+    const dir = join(config.runs_dir, config.name ?? freeName(config.runs_dir, `sft-${env.name}`));
+    const model = localPath(config.model);
+    refuse(modelProblems(model));
+    requireFree(dir);
+    const { rows, manifest, data } = config.rows ? readRows(config.rows) : await expertRows();
+
+    async function expertRows() {
+      const expert = await env.expert(split, config.env_options);
+      const { sources } = await env.load(split, config.env_options);
+      return { ...expert, data: sources };
+    }
+
+    const python = await startPython({ interpreter: config.python ?? undefined });
+    try {
+      const { trainer, chat_template_kwargs, max_length } = config;
+      const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length: null };
+      const { longest } = await preflight(
+        python,
+        { recipe: "sft", model, trainer, lora, chat_template_kwargs, gold: longestRows(rows), budgets },
+        context,
+      );
+      const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
+      if (context.dry_run) return dryRun("sft", config, [`${dir}: ${size}`]);
+
+      const run = openRun({
+        dir,
+        recipe: "sft",
+        config,
+        command: context.command,
+        seed: config.seed,
+        versions: { python: python.info.version },
+        data,
+        details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
+      });
+      const metrics = openMetrics(run.path("metrics.jsonl"));
+      writeJson(run.path("rows-manifest.json"), manifest);
+      const rows_path = run.path("rows.jsonl");
+      writeWhole(rows_path, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+      progress.line(`sft: ${model} on ${size}, into ${dir}`);
+      return await finishRun(run, [metrics], async () => {
+        const request = entries.sft.request.parse({
+          model,
+          output_dir: dir,
+          seed: config.seed,
+          trainer,
+          lora,
+          chat_template_kwargs,
+          rows_path,
+          max_length,
+        });
+        const served = serveEpisodes({
+          tasks: null,
+          log: null,
+          onLog(step, values) {
+            metrics.write(step, values);
+            progress.status(`sft: ${summarizePoint(step, values, ["loss", "mean_token_accuracy", "learning_rate"])}`);
+          },
+          onNote: progress.line,
+        });
+        const result = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
+        progress.end();
+        const next = `Next: trestle bench --policy model:${run.path("final")}`;
+        return {
+          result,
+          report: () => writeReport(dir),
+          text: `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}\nmodel: ${run.path("final")}\n${next}`,
+        };
+      });
+    } finally {
+      await python.close();
+    }
+  },
+});
+
+/** Rows of a file. @throws UserError naming file and line */
+function readRows(path: string) {
+  const rows = readJsonLines(path).map(({ line, value }) => {
+    const parsed = rowSchema.safeParse(value);
+    if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}`);
+    return parsed.data;
+  });
+  if (rows.length === 0) throw new UserError(`${path}: no rows.`);
+  return { rows, manifest: { kind: "file", path, rows: rows.length }, data: { [path]: fileHash(path) } };
+}
