@@ -4,7 +4,7 @@ import type { TaskSet } from "../core/env.ts";
 import type { Episode } from "../core/episode.ts";
 import { GuardError, nearest } from "../core/errors.ts";
 import { describeIssues } from "../core/tool.ts";
-import type { EndedBy, Trajectory } from "../core/trajectory.ts";
+import type { EndedBy, Trajectory, Turn } from "../core/trajectory.ts";
 import { type Op, type OpAnswer, type OpPayload, ops } from "./protocol.ts";
 
 export interface ServeOptions {
@@ -182,10 +182,10 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     countGroups(trajectories);
     for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
     return {
-      episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why }) => ({
+      episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why, turns }) => ({
         reward,
         parts,
-        metrics,
+        metrics: { ...metrics, ...errorRates(turns) },
         success,
         ended_by,
         ended_why,
@@ -275,4 +275,11 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       );
     },
   };
+}
+
+/** Shares of an episode's turns that could not be read, or whose tool refused: curves that every family has. */
+function errorRates(turns: readonly Turn[]): { parse_error_rate: number; tool_error_rate: number } {
+  const rate = (kind: Turn["outcome"]["kind"]) =>
+    turns.filter(({ outcome }) => outcome.kind === kind).length / Math.max(turns.length, 1);
+  return { parse_error_rate: rate("parse_error"), tool_error_rate: rate("tool_error") };
 }
