@@ -77,5 +77,6 @@ function cut(text: unknown, length: number): string {
   if (whole.length <= length) return whole;
   const head = whole.slice(0, length);
   const blank = head.lastIndexOf(" ");
-  return `${blank > length / 2 ? head.slice(0, blank) : head} …`;
+  // Without a blank to cut at, half of a surrogate pair may be left over.
+  return `${blank > length / 2 ? head.slice(0, blank) : head.replace(/[\uD800-\uDBFF]$/, "")} …`;
 }

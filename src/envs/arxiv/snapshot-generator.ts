@@ -521,10 +521,10 @@ function capital(text: string): string {
 }
 
 /** Writes the snapshot of a seed to a file, once it is known to meet every constraint. */
-export function writeSnapshot(path: string = DEFAULT_SNAPSHOT, seed: number = DEFAULT_SEED): Snapshot {
+export function writeSnapshot(path: string = resolveDataFile(DEFAULT_SNAPSHOT), seed: number = DEFAULT_SEED): Snapshot {
   const snapshot = generateSnapshot(seed);
   checkSnapshot(snapshot, `seed ${seed}`);
-  writeFileSync(resolveDataFile(path), snapshotText(snapshot));
+  writeFileSync(path, snapshotText(snapshot));
   return snapshot;
 }
 
