@@ -380,7 +380,7 @@ def test_metrics_are_of_the_rollouts_that_count():
     means = rollout_metrics(
         reward=[1.0, None, 0.0],
         parts=[{"format": 1.0, "tool": None}, {"format": None, "tool": None}, {"format": 0.0, "tool": 0.5}],
-        metrics=[{"strict": True, "why": "x"}, {}, {"strict": False, "reward_weights/format": 0.3}],
+        metrics=[{"strict": True, "why": "x", "finished": 7}, {}, {"strict": False, "reward_weights/format": 0.3}],
         success=[True, False, False],
         ended_by=["terminated", "error", "truncated"],
         ended_why=[None, "boom", "tokens"],

@@ -259,10 +259,11 @@ def rollout_metrics(reward, parts, metrics, success, ended_by, ended_why, turns)
     """Means over a batch. Invalid rollouts count in `rollout/invalid` alone: nobody knows how they would have gone.
 
     A family's own figures come as `rollout/<name>`, or under their own name where it has a group, as
-    `reward_weights/format`.
+    `reward_weights/format`; a name of ours keeps our meaning.
     """
     rows = [index for index, value in enumerate(reward) if value is not None]
     values: dict[str, list[float]] = defaultdict(list)
+    family: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         values["rollout/turns"].append(turns[row])
         values["rollout/finished"].append(ended_by[row] == "terminated")
@@ -274,8 +275,8 @@ def rollout_metrics(reward, parts, metrics, success, ended_by, ended_why, turns)
                 values[f"reward_components/{name}"].append(score)
         for name, value in metrics[row].items():
             if isinstance(value, (int, float)):  # and bool; texts and None are for the log of trajectories
-                values[name if "/" in name else f"rollout/{name}"].append(value)
-    means = {name: sum(map(float, each)) / len(each) for name, each in values.items()}
+                family[name if "/" in name else f"rollout/{name}"].append(value)
+    means = {name: sum(map(float, each)) / len(each) for name, each in (family | values).items()}
     return {"rollout/invalid": 1 - len(rows) / len(reward), **means}
 
 
