@@ -192,7 +192,8 @@ async function taskRows(
           parent_task_id: parent_id,
           generation_parameters: parameters,
         }),
-        augmentation: { task_variant: wrapper, thought_variant: thought },
+        task_sha256: taskHash(task),
+        augmentation: { kind: "wording", task_variant: wrapper, thought_variant: thought },
         sample_sha256: sha256(canonicalJson(sample)),
       },
     });
