@@ -12,6 +12,8 @@ import { createProgress } from "./metrics.ts";
 import { recipes } from "./recipes/index.ts";
 import type { Recipe, RunResult } from "./recipes/recipe.ts";
 import { shownPath } from "./run-folder.ts";
+import { formatCheck, runDoctor } from "./setup/doctor.ts";
+import { runSetup } from "./setup/setup.ts";
 import { parseJsonLines } from "./trajectory-log.ts";
 
 /** 0 good, 1 a gate failed or a run stopped by a guard, 2 the user's mistake, 3 our fault. */
@@ -45,19 +47,21 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 
   for (const recipe of recipes) addRecipe(add(recipe.name, recipe.summary, recipe.examples), recipe, command, finish);
 
-  add("setup", "Make the .venv and install the Python packages", ["setup"])
+  add("setup", "Make the .venv and install the Python packages", ["setup", "setup --python python3.12 --force"])
+    .option("--python <path>", "build it with this interpreter")
+    .option("--force", "install again even where all is in place")
     .option("--json", "print the result as JSON")
-    .action(async ({ json = false }: { json?: boolean }) => {
-      const { runSetup } = await import("./setup/setup.ts");
-      finish(await runSetup(), json);
+    .action(async ({ python, force, json = false }: { python?: string; force?: boolean; json?: boolean }) => {
+      const result = await runSetup({ python, force });
+      finish({ text: `${result.python} (${result.version})`, json: [result] }, json);
     });
 
   add("doctor", "What is installed and works: a line each, with what to do", ["doctor", "doctor --json"])
     .option("--python <path>", "check this interpreter")
     .option("--json", "print the result as JSON")
     .action(async ({ json = false, python }: { json?: boolean; python?: string }) => {
-      const { runDoctor } = await import("./setup/doctor.ts");
-      finish(await runDoctor({ python }), json);
+      const { checks, ok } = await runDoctor({ python });
+      finish({ text: checks.map(formatCheck).join("\n"), json: [{ ok, checks }], exit_code: ok ? 0 : 1 }, json);
     });
 
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [

@@ -5,8 +5,8 @@ import { loadSnapshot, resolveDataFile } from "./envs/arxiv/snapshot.ts";
 import { generateSnapshot, snapshotText, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
 import { snapshotProblems } from "./envs/arxiv/snapshot-validator.ts";
 import { loadEnv } from "./envs/index.ts";
+import { manifestPath, writeExpertRows } from "./expert-rows.ts";
 import type { RunResult } from "./recipes/recipe.ts";
-import { writeJson, writeWhole } from "./run-folder.ts";
 
 // Builds and checks the data of the environments: `trestle data <family> <action>`.
 
@@ -35,12 +35,10 @@ async function writeRows(family: string, { split, output, env_options, seed, che
   const env = await loadEnv(family);
   if (!output) throw new UserError(`data ${family} sft: name the file to write, as --output rows.jsonl.`);
   const { rows, manifest } = await env.expert(split ?? env.splits[0]!, env_options);
-  writeWhole(output, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
-  const manifestPath = output.replace(/(\.jsonl)?$/, ".manifest.json");
-  writeJson(manifestPath, manifest);
+  writeExpertRows(output, { rows, manifest });
   return {
-    text: `${output}: ${rows.length} rows; ${manifestPath}`,
-    json: [{ output, rows: rows.length, manifest: manifestPath }],
+    text: `${output}: ${rows.length} rows; ${manifestPath(output)}`,
+    json: [{ output, rows: rows.length, manifest: manifestPath(output) }],
   };
 }
 

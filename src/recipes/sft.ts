@@ -4,14 +4,11 @@ import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
 import { UserError } from "../core/errors.ts";
-import { messageSchema } from "../core/message.ts";
-import type { ExpertRow } from "../core/task.ts";
-import { describeIssues } from "../core/tool.ts";
 import { loadEnv } from "../envs/index.ts";
+import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
-import { freeName, openRun, writeJson, writeWhole } from "../run-folder.ts";
-import { readJsonLines } from "../trajectory-log.ts";
+import { freeName, openRun } from "../run-folder.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -32,14 +29,6 @@ import {
   TINY_MODEL,
   trainerKey,
 } from "./shared.ts";
-
-const rowSchema: z.ZodType<ExpertRow> = z.object({
-  id: z.string(),
-  task_id: z.string(),
-  prompt: z.array(messageSchema).min(1),
-  turns: z.array(z.object({ reply: z.string(), observations: z.array(messageSchema) })).min(1),
-  meta: z.record(z.string(), z.unknown()).default({}),
-});
 
 export const sft = defineRecipe({
   name: "sft",
@@ -83,7 +72,9 @@ export const sft = defineRecipe({
     const model = localPath(config.model);
     refuse(modelProblems(model));
     requireFree(dir);
-    const { rows, manifest, data } = config.rows ? readRows(config.rows) : await expertRows();
+    const { rows, manifest, data } = config.rows
+      ? { ...readExpertRows(config.rows), data: { [config.rows]: fileHash(config.rows) } }
+      : await expertRows();
 
     async function expertRows() {
       const expert = await env.expert(split, config.env_options);
@@ -114,9 +105,8 @@ export const sft = defineRecipe({
         details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
       });
       const metrics = openMetrics(run.path("metrics.jsonl"));
-      writeJson(run.path("rows-manifest.json"), manifest);
       const rows_path = run.path("rows.jsonl");
-      writeWhole(rows_path, rows.map((row) => `${JSON.stringify(row)}\n`).join(""));
+      writeExpertRows(rows_path, { rows, manifest });
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
       return await finishRun(run, [metrics], async () => {
         const request = entries.sft.request.parse({
@@ -152,14 +142,3 @@ export const sft = defineRecipe({
     }
   },
 });
-
-/** Rows of a file. @throws UserError naming file and line */
-function readRows(path: string) {
-  const rows = readJsonLines(path).map(({ line, value }) => {
-    const parsed = rowSchema.safeParse(value);
-    if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}`);
-    return parsed.data;
-  });
-  if (rows.length === 0) throw new UserError(`${path}: no rows.`);
-  return { rows, manifest: { kind: "file", path, rows: rows.length }, data: { [path]: fileHash(path) } };
-}
