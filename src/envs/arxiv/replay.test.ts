@@ -8,7 +8,7 @@ import {
   SearchFallback,
   SnapshotMiss,
 } from "./replay.ts";
-import { callKey, loadSnapshot } from "./snapshot.ts";
+import { loadSnapshot } from "./snapshot.ts";
 
 const snapshot = loadSnapshot("data/arxiv/snapshot.json");
 const { recent, keyword } = snapshot.pools;
@@ -75,12 +75,6 @@ describe("a keyword search", () => {
     expect(first.papers[0]!.id).toBe(all[Number(start)]);
     expect(first.papers.length).toBe(4);
   });
-});
-
-test("RW-05: neither the session nor the order of arguments is part of a key; null is the same as left out", () => {
-  const one = callKey({ session_id: "a", aspect: "AI", days: 7, save_to_file: false, output_path: "x", section: null });
-  expect(callKey({ days: 7, aspect: "AI", session_id: "b" })).toBe(one);
-  expect(callKey({ days: 8, aspect: "AI" })).not.toBe(one);
 });
 
 test("what a paper lacks is told; what was not recorded is a miss", () => {

@@ -6,10 +6,11 @@ import { answerFromCaption, generateSnapshot, snapshotText, summarize } from "./
 import { checkSnapshot, snapshotProblems } from "./snapshot-validator.ts";
 
 const file = resolveDataFile(DEFAULT_SNAPSHOT);
+const good = generateSnapshot();
 
 describe("the committed snapshot", () => {
   test("is what its generator makes, byte for byte", () => {
-    expect(readFileSync(file, "utf8") === snapshotText(generateSnapshot())).toBe(true);
+    expect(readFileSync(file, "utf8") === snapshotText(good)).toBe(true);
   });
 
   test("is small, and meets every constraint of the tasks", () => {
@@ -163,13 +164,13 @@ describe("the validator names", () => {
       },
     ],
   ])("%s", (problem, change) => {
-    const snapshot = structuredClone(generateSnapshot());
+    const snapshot = structuredClone(good);
     change(snapshot);
     expect(snapshotProblems({ ...snapshot, sha256: snapshotHash(snapshot) })).toContain(problem);
   });
 
   test("all problems at once, and the hash", () => {
-    const snapshot = structuredClone(generateSnapshot());
+    const snapshot = structuredClone(good);
     snapshot.pools.recent.AI = [];
     snapshot.pools.recent.RO = [];
     expect(() => checkSnapshot(snapshot, "x.json")).toThrow(/x\.json: .*\n.*sha256[\s\S]*pool AI[\s\S]*pool RO/);
@@ -184,7 +185,7 @@ describe("extractive texts", () => {
 
   test.each(["tldr", "structured", "bullet"] as const)("a %s summary keeps to its budget", (style) => {
     for (const budget of [60, 120, 250]) {
-      const { summary } = summarize(generateSnapshot().content["2608.14528v1"]!, style, budget);
+      const { summary } = summarize(good.content["2608.14528v1"]!, style, budget);
       const words = summary.replace(/^(- |\w+: )/gm, "").split(/\s+/);
       expect(words.length).toBeLessThanOrEqual(budget);
       expect(words.length).toBeGreaterThan(20);

@@ -123,15 +123,6 @@ export function normalizeQuery(query: string): string {
   return query.trim().replace(/\s+/g, " ").toLowerCase();
 }
 
-/** Arguments that never change what a tool answers. */
-const VOLATILE_ARGUMENTS = new Set(["session_id", "output_path", "save_to_file", "_resolved_paper_id"]);
-
-/** The key that a recorded result is found by: neither the session nor the order of arguments may matter. */
-export function callKey(args: Record<string, unknown>): string {
-  const kept = Object.entries(args).filter(([name, value]) => !VOLATILE_ARGUMENTS.has(name) && value !== null);
-  return canonicalJson(Object.fromEntries(kept));
-}
-
 /**
  * Checks a snapshot's shape and its hash.
  * @throws UserError naming `source` and each fault.
