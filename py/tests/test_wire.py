@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 import torch
-
 from trainers import wire
 from trainers.wire import Host, HostError, decode, encode
 

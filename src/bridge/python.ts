@@ -264,10 +264,12 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
     requestStop(signal);
   }
 
-  // The `tsx` command runs us as its child and passes signals on. When it is killed, nobody is left to stop us.
+  // The `tsx` command and scripts/with-setup.mjs run us as their child and pass signals on. When such a parent is
+  // killed, nobody is left to stop us.
   const parent = process.ppid;
   const underTsx = process.execArgv.some((argument) => argument.includes(join("tsx", "dist", "preflight")));
-  const parentWatch = underTsx ? setInterval(onParentGone, 1_000).unref() : undefined;
+  const underOurs = process.env.TRESTLE_LAUNCHER === String(parent);
+  const parentWatch = underTsx || underOurs ? setInterval(onParentGone, 1_000).unref() : undefined;
   function onParentGone() {
     if (process.ppid === parent) return;
     killGroup();
