@@ -13,6 +13,7 @@ import type { Progress } from "../src/metrics.ts";
 import { defineRecipe, type RunResult } from "../src/recipes/recipe.ts";
 import {
   chatKeys,
+  describePython,
   dryRun,
   envKeys,
   episodeKeys,
@@ -238,7 +239,7 @@ async function playIntoFolder(
       config,
       command: context.command,
       seed: config.seed,
-      versions: python ? { python: python.info.version } : {},
+      ...(python ? await describePython(python) : { versions: {} }),
       data: tasks.sources,
       details: { env: env.id, splits, tasks: tasks.ids.length, policy: config.policy },
     });

@@ -8,7 +8,7 @@ import { parseJsonLines } from "../src/trajectory-log.ts";
  * `file`: a path, or "-" for stdin.
  * @throws UserError naming file and line
  */
-export function scoreFile(env: Env, file: string, options: Record<string, unknown>): unknown[] {
+export async function scoreFile(env: Env, file: string, options: Record<string, unknown>): Promise<unknown[]> {
   if (!env.rescore) throw new UserError(`${env.name} has no format for stored trajectories.`);
   let text: string;
   try {
@@ -17,12 +17,14 @@ export function scoreFile(env: Env, file: string, options: Record<string, unknow
     throw new UserError(`${file}: ${(error as Error).message}`);
   }
   const name = file === "-" ? "stdin" : file;
-  return parseJsonLines(text, name).map(({ line, value }) => {
+  const results: unknown[] = [];
+  for (const { line, value } of parseJsonLines(text, name)) {
     try {
-      return env.rescore!(value, options);
+      results.push(await env.rescore(value, options));
     } catch (error) {
       if (error instanceof UserError) throw new UserError(`${name}, line ${line}: ${error.message}`);
       throw error;
     }
-  });
+  }
+  return results;
 }

@@ -83,7 +83,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .action(async (file: string, options: { env: string; profile?: string; envOptions: Record<string, unknown> }) => {
       const env = await loadEnv(options.env);
       const profile = options.profile ? { profile: options.profile } : {};
-      finish({ text: "", json: scoreFile(env, file, { ...options.envOptions, ...profile }) }, true);
+      finish({ text: "", json: await scoreFile(env, file, { ...options.envOptions, ...profile }) }, true);
     });
 
   add("parse", "How a model's text would be read: JSON lines {id, text} in, JSON lines out", [

@@ -11,8 +11,8 @@ import { freeName, openRun } from "../run-folder.ts";
 import { openTrajectoryLog } from "../trajectory-log.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
-  bridgeShare,
   chatKeys,
+  describePython,
   dryRun,
   envKeys,
   episodeKeys,
@@ -130,7 +130,7 @@ export const grpo = defineRecipe({
         config,
         command: context.command,
         seed: config.seed,
-        versions: { python: python.info.version },
+        ...(await describePython(python)),
         data: tasks.sources,
         details: { env: env.id, split, tasks: tasks.ids.length, dapo: config.dapo, dynamic_sampling: false, algorithm },
       });
@@ -163,11 +163,11 @@ export const grpo = defineRecipe({
           task_ids: tasks.ids,
           sampling: samplingOf(config),
         });
-        const before = python.stats();
+        const before = python.stats().crossing_ms;
         try {
           const result = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
           progress.end();
-          const bridge_share = bridgeShare(before, python.stats());
+          const bridge_share = (python.stats().crossing_ms - before) / (1000 * result.train_s);
           const { invalid, groups, groups_without_signal, answer_ms, env_ms } = served.counters();
           return {
             result: { ...result, bridge_share, invalid, groups, groups_without_signal, answer_ms, env_ms },

@@ -12,6 +12,7 @@ import { freeName, openRun } from "../run-folder.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
+  describePython,
   dryRun,
   envKeys,
   fileHash,
@@ -100,7 +101,7 @@ export const sft = defineRecipe({
         config,
         command: context.command,
         seed: config.seed,
-        versions: { python: python.info.version },
+        ...(await describePython(python)),
         data,
         details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
       });

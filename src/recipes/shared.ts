@@ -5,7 +5,7 @@ import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { projectRoot } from "../bridge/interpreter.ts";
 import { type EntryRequest, type EntryResult, entries, type Lora, type Sampling } from "../bridge/protocol.ts";
-import type { BridgeStats, Python } from "../bridge/python.ts";
+import type { Python } from "../bridge/python.ts";
 import { replayGold, type TaskSet } from "../core/env.ts";
 import { errorText, nearest, UserError } from "../core/errors.ts";
 import { createRandom } from "../core/random.ts";
@@ -339,12 +339,24 @@ function carryNumbers(values: Record<string, unknown>): Record<string, unknown> 
   );
 }
 
-/** The bridge's own part of Python's time between two readings, 0 to 1: crossings without what the answers took. */
-export function bridgeShare(before: BridgeStats, after: BridgeStats): number {
-  const time = after.call_ms - before.call_ms;
-  return time > 0 ? (after.crossing_ms - before.crossing_ms) / time : 0;
-}
-
 export function fileHash(path: string): string {
   return createHash("sha256").update(readFileSync(path)).digest("hex");
+}
+
+const PACKAGES = ["torch", "transformers", "trl", "peft", "accelerate", "datasets", "tokenizers", "numpy"];
+
+/** What a run's numbers depend on: versions of the packages, and the GPU's name (null: none). */
+export async function describePython(
+  python: Python,
+): Promise<{ versions: Record<string, string>; gpu: string | null }> {
+  const facts = await python.call<{ packages: Record<string, string | null>; torch: { devices?: { name: string }[] } }>(
+    "doctor",
+    { packages: PACKAGES },
+    { answer: async () => ({}) },
+  );
+  const installed = Object.entries(facts.packages).flatMap(([name, version]) => (version ? [[name, version]] : []));
+  return {
+    versions: { python: python.info.version, ...Object.fromEntries(installed) },
+    gpu: facts.torch.devices?.map(({ name }) => name).join(", ") || null,
+  };
 }
