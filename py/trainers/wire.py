@@ -365,13 +365,14 @@ def _watch_forever(parent_pid: int, signals: int) -> None:
             os._exit(STOPPED_EXIT_CODE)
         if not select.select([signals], [], [], 1.0)[0]:
             continue
-        heard = os.read(signals, 64)
-        if not {signal.SIGUSR1, signal.SIGTERM}.intersection(heard):
-            continue
+        heard = set(os.read(signals, 64))
         host = _current
-        if host is None or not host.polls_stop:
-            os._exit(STOPPED_EXIT_CODE)  # nobody looks at the flag: nothing would be saved by waiting
-        host.request_stop()
+        if host is not None and heard & {signal.SIGUSR1, signal.SIGTERM}:
+            if not host.polls_stop:
+                os._exit(STOPPED_EXIT_CODE)  # nobody looks at the flag: nothing would be saved by waiting
+            host.request_stop()
+        elif signal.SIGTERM in heard:
+            os._exit(128 + signal.SIGTERM)  # idle; a late SIGUSR1 is for a call that has just returned
 
 
 def _die_with_parent() -> None:

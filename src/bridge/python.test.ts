@@ -292,6 +292,26 @@ describe("BR-16: Python dies", () => {
     expect(performance.now() - started).toBeLessThan(1_000);
   });
 
+  test("kill -9, and a call in the same moment", async () => {
+    const python = await start();
+    process.kill(python.info.pid, "SIGKILL");
+    expect(await rejection(python.call("stub:echo", {}))).toBeInstanceOf(PythonDied);
+    await python.close();
+  });
+
+  test("a SIGTERM from outside while no call runs ends it", async () => {
+    const python = await start();
+    process.kill(python.info.pid, "SIGTERM");
+    await vi.waitFor(() => expect(alive(python.info.pid)).toBe(false), 2_000);
+    expect(await rejection(python.call("stub:echo", {}))).toMatchObject({ name: "PythonDied" });
+  });
+
+  test("while it starts: the start is rejected with what it printed", async () => {
+    const error = await rejection(start({ env: { PYTHONHOME: "/nonexistent" } }));
+    expect(error).toBeInstanceOf(PythonDied);
+    expect(String(error)).toMatch(/Python ended with exit code 1\. Its last lines:[\s\S]*encodings/);
+  });
+
   test("kill -9 while an answer is being made: the call is rejected at once, the late answer goes nowhere", async () => {
     const python = await start();
     let answered = false;
