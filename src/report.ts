@@ -70,13 +70,13 @@ export function lineChart({ title, x_label, y_label, series, window = 1 }: Chart
   return svg.outerHTML.replace(/<\/svg>$/, `${heading}</svg>`);
 }
 
-/** Curves of `metrics.jsonl` by name; {"$float": "NaN"} becomes a gap. A line cut off by a kill is left out. */
+/** Curves of `metrics.jsonl` by name; what is not finite becomes a gap. A line cut off by a kill is left out. */
 export function readCurves(path: string): Map<string, { x: number; y: number }[]> {
   const curves = new Map<string, { x: number; y: number }[]>();
   for (const { value } of readJsonLines(path, { allow_cut_last_line: true })) {
     const { step, time: _, ...metrics } = value as Record<string, unknown>;
     for (const [name, y] of Object.entries(metrics)) {
-      if (typeof y !== "number") continue;
+      if (typeof y !== "number" || !Number.isFinite(y)) continue;
       curves.set(name, [...(curves.get(name) ?? []), { x: Number(step), y }]);
     }
   }

@@ -73,12 +73,20 @@ describe("the trajectory log", () => {
     expect(readTrajectories(path).map(({ ended_why }) => ended_why)).toEqual(texts.map((text) => `${text}\u2028\r\n`));
   });
 
-  test("a number that JSON can't hold is refused by name, and nothing is written", () => {
+  test("a call's arguments may hold what JSON can't: a model may well write 1e999", () => {
     const path = file();
     const log = openTrajectoryLog(path);
-    expect(() => log.write({ ...trajectory, parts: { format: Number.NaN } })).toThrow(/format is NaN/);
+    const turns = [
+      { ...trajectory.turns[0]!, action: { name: "a", args: JSON.parse('{"n": 1e999}') as { n: number } } },
+    ];
+    log.write({ ...trajectory, turns });
     log.close();
-    expect(readFileSync(path, "utf8")).toBe("");
+    expect(readFileSync(path, "utf8")).toContain('{"$float":"Infinity"}');
+    expect(readTrajectories(path)[0]!.turns[0]!.action!.args).toEqual({ n: Number.POSITIVE_INFINITY });
+    expect(parseJsonLines('{"$float":"x"}\n{"$float":1}', "x").map(({ value }) => value)).toEqual([
+      { $float: "x" },
+      { $float: 1 },
+    ]);
   });
 
   test("a broken line is named with file and physical line, blank lines counted", () => {
@@ -114,10 +122,11 @@ describe("metrics", () => {
     const log = openMetrics(path);
     log.write(3, { loss: Number.NaN, kl: Number.NEGATIVE_INFINITY, reward: 0.5 });
     log.close();
+    expect(readFileSync(path, "utf8")).toContain('"loss":{"$float":"NaN"}');
     expect(readJsonLines(path)[0]!.value).toMatchObject({
       step: 3,
-      loss: { $float: "NaN" },
-      kl: { $float: "-Infinity" },
+      loss: Number.NaN,
+      kl: Number.NEGATIVE_INFINITY,
       reward: 0.5,
     });
   });

@@ -25,7 +25,7 @@ export const trajectorySchema: z.ZodType<Trajectory> = z.object({
       action: z.object({ name: z.string(), args: z.record(z.string(), z.unknown()) }).nullable(),
       outcome: z.object({
         kind: z.enum(["ok", "tool_error", "parse_error", "fallback", "terminal"]),
-        payload: z.unknown(),
+        payload: z.unknown().optional(),
         text: z.string(),
       }),
     }),
@@ -44,7 +44,7 @@ export interface JsonLines<Line> {
   readonly path: string;
   /** Texts in which a lone surrogate was replaced by U+FFFD: other languages' readers would choke on it. */
   readonly cleaned: number;
-  /** Appends one line, whole or not at all. @throws Error naming the key of a number that JSON can't hold. */
+  /** Appends one line, whole or not at all. NaN and infinity are carried as {"$float": "NaN"}, as on the bridge. */
   write(line: Line): void;
   close(): void;
 }
@@ -61,8 +61,8 @@ export function openJsonLines<Line>(path: string): JsonLines<Line> {
       return cleaned;
     },
     write(line) {
-      const text = JSON.stringify(line, (key, item: unknown) => {
-        if (typeof item === "number" && !Number.isFinite(item)) throw new Error(`${path}: ${key} is ${item}`);
+      const text = JSON.stringify(line, (_, item: unknown) => {
+        if (typeof item === "number" && !Number.isFinite(item)) return { $float: String(item) };
         if (typeof item !== "string") return item;
         const whole = wellFormed(item);
         if (whole !== item) cleaned++;
@@ -114,7 +114,7 @@ export function parseJsonLines(
   return rows.flatMap(({ line, content }) => {
     if (content.trim() === "") return [];
     try {
-      return [{ line, value: JSON.parse(content) as unknown }];
+      return [{ line, value: JSON.parse(content, reviveFloat) as unknown }];
     } catch (error) {
       const cut = line === lines.length + 1;
       if (cut && options.allow_cut_last_line) return [];
@@ -123,6 +123,13 @@ export function parseJsonLines(
       );
     }
   });
+}
+
+/** Lenient, unlike the bridge's: a model may have written {"$float": …} itself, and its log must stay readable. */
+function reviveFloat(_: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null || Object.keys(value).length !== 1) return value;
+  const text = (value as { $float?: unknown }).$float;
+  return text === "NaN" || text === "Infinity" || text === "-Infinity" ? Number(text) : value;
 }
 
 /** @throws UserError naming the file, the line and what is wrong with it. */

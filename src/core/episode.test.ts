@@ -146,7 +146,13 @@ describe("an environment that fails carries no reward", () => {
     [
       "score gives NaN",
       { score: () => ({ reward: Number.NaN, parts: {}, metrics: {}, success: true }) },
-      "score: score gave the reward NaN",
+      "score: reward is NaN",
+      1,
+    ],
+    [
+      "a part is infinite",
+      { score: () => ({ reward: 1, parts: { a: Number.POSITIVE_INFINITY }, metrics: {}, success: true }) },
+      "score: a is Infinity",
       1,
     ],
   ])("%s", async (_, changes, why, sessions) => {

@@ -151,7 +151,8 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
         task,
         envOptions,
       );
-      if (!Number.isFinite(score.reward)) throw new Error(`score gave the reward ${score.reward}, not a finite number`);
+      for (const [name, value] of Object.entries({ ...score.metrics, ...score.parts, reward: score.reward }))
+        if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${name} is ${value}`);
       return { ...trajectory, ...score };
     } catch (error) {
       return { ...trajectory, ended_by: "error", ended_why: `score: ${errorText(error)}` };

@@ -167,6 +167,8 @@ export const grpo = defineRecipe({
         try {
           const result = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
           progress.end();
+          if (result.steps > 0 && served.counters().finished === 0)
+            throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
           const bridge_share = (python.stats().crossing_ms - before) / (1000 * result.train_s);
           const { invalid, groups, groups_without_signal, answer_ms, env_ms } = served.counters();
           return {

@@ -1,0 +1,279 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, expect, test, vi } from "vitest";
+import { main } from "./cli.ts";
+import { recipes } from "./recipes/index.ts";
+import { openRun } from "./run-folder.ts";
+import { readTrajectories } from "./trajectory-log.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "cli-"));
+const runs = join(folder, "runs");
+const guess = ["--env", "./examples/guess-the-number.ts"];
+
+/** Runs a command line in this process; what it writes is caught. */
+async function run(...argv: string[]) {
+  const written = { stdout: "", stderr: "" };
+  const spies = (["stdout", "stderr"] as const).map((name) =>
+    vi.spyOn(process[name], "write").mockImplementation((text) => {
+      written[name] += String(text);
+      return true;
+    }),
+  );
+  try {
+    const code = await main(argv);
+    return {
+      code,
+      ...written,
+      json: () =>
+        written.stdout
+          .trim()
+          .split("\n")
+          .map((line) => JSON.parse(line) as Record<string, unknown>),
+    };
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+const write = (name: string, text: string): string => {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+};
+
+/** A folder that looks like a model: enough for all that is checked before Python starts. */
+function fakeModel(name: string): string {
+  const path = join(folder, name);
+  mkdirSync(path, { recursive: true });
+  writeFileSync(join(path, "config.json"), '{"hidden_size": 1024}');
+  return path;
+}
+
+describe("help and mistakes", () => {
+  test("--help lists the commands, and each has an example", async () => {
+    const { code, stdout } = await run("--help");
+    expect(code).toBe(0);
+    for (const name of [
+      "setup",
+      "doctor",
+      "sft",
+      "grpo",
+      "rollout",
+      "bench",
+      "eval",
+      "score",
+      "parse",
+      "quickstart",
+      "data",
+    ])
+      expect(stdout).toContain(`  ${name} `);
+    for (const { name } of recipes) expect((await run(name, "--help")).stdout).toMatch(/Examples:\n {2}trestle /);
+  });
+
+  test.each([
+    [["tarin"], /unknown command 'tarin'/],
+    [["bench", "--polciy", "gold"], /unknown option '--polciy'.*Did you mean --policy/s],
+    [["grpo", "--modle", "x"], /no flag --modle. Did you mean --model\?/],
+    [["grpo", "a.yaml", "b.yaml"], /takes one config file; got a.yaml, b.yaml/],
+    [["grpo", "nowhere.yaml"], /nowhere.yaml: there is no such file/],
+    [["bench", "--repeat", "many"], /--repeat is 'many'; expected a number/],
+    [["bench", "--repeat", "0"], /--repeat is 0; expected/],
+    [["bench", ...guess, "--split", "trian"], /split is 'trian'; expected train or test/],
+    [["bench", "--env", "arxib"], /did you mean 'arxiv'/],
+    [["bench", "--env-options", '{"promt": "compact"}'], /env_options of arxiv: .*promt/],
+    [["bench", "--policy", "gould"], /policy is 'gould'; did you mean 'gold'\?/],
+    [["bench", "--policy", "gold", "--temperature", "0.5"], /temperature is set, but the policy 'gold' is not a model/],
+    [["bench", "--task-ids", "analyse_ai5_ref4_desc", "--split", "iid_test"], /did you mean 'analyze_ai5_ref4_desc'/],
+    [["bench", "--policy", "model:./nowhere"], /model is '.\/nowhere': there is no such folder/],
+    [["score", "nowhere.jsonl"], /nowhere.jsonl/],
+    [["eval", "nowhere.jsonl"], /nowhere.jsonl: there is no such log/],
+    [["parse", "--protocol", "morse"], /morse/],
+    [["data", "arxiv", "corpus"], /has no action 'corpus'; expected one of snapshot, sft/],
+  ])("%j exits with 2 and says what was expected", async (argv, message) => {
+    const { code, stdout, stderr } = await run(...argv, ...(argv[0] === "bench" ? ["--runs-dir", runs] : []));
+    expect(stderr).toMatch(message);
+    expect(stderr).not.toMatch(/\n {4}at /); // no stack for the user's own mistake
+    expect([code, stdout]).toEqual([2, ""]);
+  });
+});
+
+describe("before a model loads", () => {
+  const grpo = (...argv: string[]) => run("grpo", "--model", fakeModel("model"), "--runs-dir", runs, ...guess, ...argv);
+
+  test.each([
+    ["a group of one (TR-13)", ["--num-generations", "1"], /num_generations is 1; a group needs at least 2/],
+    [
+      "a batch that holds no whole groups (TR-13)",
+      ["--num-generations", "3", "--per-device-train-batch-size", "4"],
+      /4 rollouts a step \(per_device_train_batch_size 4 × 1\) do not divide into groups of 3/,
+    ],
+    [
+      "too few turns for the gold solutions",
+      ["--max-turns", "3"],
+      /max_turns is 3, but \d+ of 50 tasks need more replies/,
+    ],
+    ["dynamic sampling", ["--dapo", "--dynamic-sampling"], /not there yet/],
+    ["a LoRA option without LoRA", ["--lora-r", "8"], /lora_r is set, but LoRA is off. Add --lora/],
+    ["a name that is a path", ["--name", "a/b"], /--name is 'a\/b'; expected letters/],
+  ])("%s is refused", async (_, argv, message) => {
+    const begin = performance.now();
+    const { code, stderr } = await grpo(...argv);
+    expect(stderr).toMatch(message);
+    expect(code).toBe(2);
+    expect(performance.now() - begin).toBeLessThan(5000);
+  });
+
+  test("a folder that holds a run is refused", async () => {
+    openRun({
+      dir: join(runs, "taken"),
+      recipe: "grpo",
+      config: {},
+      command: "",
+      seed: 1,
+      versions: {},
+      data: {},
+    }).close();
+    const { code, stderr } = await grpo("--name", "taken");
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/taken already holds a run. Choose another --name/)]);
+  });
+
+  test.each([
+    [
+      "a folder that is not there",
+      ["--model", join(folder, "modle")],
+      /there is no such folder. Did you mean .*model\?/,
+    ],
+    [
+      "a run's folder instead of its model",
+      ["--model", join(folder, "run")],
+      /without config.json.* Did you mean .*run\/final\?/,
+    ],
+    ["a file", ["--model", join(folder, "file")], /'.*file', a file; expected a folder/],
+  ])("the model is %s", async (_, argv, message) => {
+    fakeModel("model");
+    fakeModel("run/final");
+    write("file", "");
+    const { code, stderr } = await run("grpo", "--runs-dir", runs, ...guess, ...argv);
+    expect(stderr).toMatch(message);
+    expect(code).toBe(2);
+  });
+
+  test("a hub id while the hub is switched off is told at once (LN-09)", async () => {
+    vi.stubEnv("HF_HUB_OFFLINE", "1");
+    vi.stubEnv("HF_HUB_CACHE", folder);
+    const begin = performance.now();
+    const { code, stderr } = await run("grpo", "--model", "someone/no-such-model", "--runs-dir", runs, ...guess);
+    vi.unstubAllEnvs();
+    expect(stderr).toMatch(/'someone\/no-such-model', which is not on this machine, and the hub is switched off/);
+    expect(code).toBe(2);
+    expect(performance.now() - begin).toBeLessThan(10_000);
+  });
+});
+
+describe("without a model", () => {
+  test("rollout writes trajectories; --json alone is on stdout", async () => {
+    const played = await run(
+      "rollout",
+      ...guess,
+      "--split",
+      "test",
+      "--runs-dir",
+      runs,
+      "--name",
+      "gold-test",
+      "--json",
+    );
+    expect(played.code).toBe(0);
+    const lines = played.json();
+    expect(lines).toHaveLength(51);
+    expect(lines[0]).toMatchObject({ task_id: "n1", trial: 0, reward: 1, success: true });
+    const log = join(runs, "gold-test", "trajectories", "rank-0.jsonl");
+    expect(lines.at(-1)).toEqual({ log, episodes: 50 });
+    expect(readTrajectories(log)).toHaveLength(50);
+    expect(JSON.parse(readFileSync(join(runs, "gold-test", "manifest.json"), "utf8"))).toMatchObject({
+      recipe: "rollout",
+      status: "completed",
+      details: { policy: "gold", tasks: 50 },
+    });
+  });
+
+  test("bench tells pass^k split by split; its last line is for machines", async () => {
+    const bench = (policy: string) =>
+      run(
+        "bench",
+        ...guess,
+        "--policy",
+        policy,
+        "--split",
+        "train,test",
+        "--repeat",
+        "2",
+        "--runs-dir",
+        runs,
+        "--name",
+        policy,
+        "--json",
+      );
+    const gold = await bench("gold");
+    expect(gold.code).toBe(0);
+    expect(gold.json().map(({ split }) => split)).toEqual(["train", "test"]);
+    expect(gold.json().at(-1)).toMatchObject({
+      policy: "gold",
+      env: "guess-the-number@1",
+      split: "test",
+      tasks: 50,
+      trials: 2,
+      pass_hat: { "1": 1, "2": 1, "3": null },
+      pass_at: { "1": 1, "2": 1, "3": null },
+      complete: true,
+      invalid: 0,
+    });
+    const fifty = await bench("always_fifty");
+    expect(fifty.json()[0]).toMatchObject({ pass_hat: { "1": 1 / 50, "2": 1 / 50 } });
+
+    const compared = await run("eval", join(runs, "always_fifty"), join(runs, "gold"), "--json");
+    expect(compared.code).toBe(0);
+    expect(compared.json().at(-1)).toMatchObject({ tasks: 100, difference: 0.99 });
+    expect((await run("eval", join(runs, "gold"))).stdout).toMatch(/log .*pass\^1/);
+  });
+
+  test("--dry-run prints the resolved config and leaves nothing behind", async () => {
+    const { code, json } = await run("bench", ...guess, "--runs-dir", runs, "--name", "dry", "--dry-run", "--json");
+    expect(code).toBe(0);
+    expect(json()[0]).toMatchObject({ recipe: "bench", config: { policy: "gold", seed: 45, repeat: 3 } });
+    expect(existsSync(join(runs, "dry"))).toBe(false);
+  });
+
+  test("parse reads model texts", async () => {
+    const file = write(
+      "texts.jsonl",
+      `${JSON.stringify({ id: 1, text: "Thought: done\nAction: FINISH" })}\n${JSON.stringify({ id: "b", text: "" })}\n`,
+    );
+    const { code, json } = await run("parse", file, "--protocol", "react", "--json");
+    expect(code).toBe(0);
+    expect(json()).toEqual([
+      { id: 1, kind: "finish", thought: "done" },
+      expect.objectContaining({ id: "b", kind: "parse_error" }),
+    ]);
+    expect((await run("parse", write("bad.jsonl", '{"id": 1}\n'))).stderr).toMatch(/line 1: expected \{"id"/);
+  });
+
+  test("data makes rows with their manifest, and checks the snapshot", async () => {
+    const output = join(folder, "rows.jsonl");
+    const made = await run("data", "./examples/guess-the-number.ts", "sft", "--output", output, "--json");
+    expect(made.json()[0]).toMatchObject({ output, rows: 50 });
+    expect(readFileSync(output, "utf8").trim().split("\n")).toHaveLength(50);
+    expect((await run("data", "arxiv", "snapshot", "--check", "--seed", "20260820")).code).toBe(0);
+    expect((await run("data", "arxiv", "snapshot", "--check", "--seed", "1")).code).toBe(1);
+    expect((await run("data", "arxiv", "sft", "--check")).stderr).toMatch(/takes neither/);
+  });
+});
+
+test("the installed command prints its version, wherever it is called from", () => {
+  const bin = join(import.meta.dirname, "../bin/trestle.mjs");
+  expect(execFileSync(process.execPath, [bin, "--version"], { cwd: folder, encoding: "utf8" })).toMatch(
+    /^\d+\.\d+\.\d+\n$/,
+  );
+});
