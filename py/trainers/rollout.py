@@ -440,7 +440,7 @@ class _SlotCache:
         self.model = model
         base = model.get_base_model() if hasattr(model, "get_base_model") else model
         accepted = inspect.signature(base.forward).parameters
-        self.cache_name = "cache" if "cache" in accepted else "past_key_values"  # transformers before 5.20 or so
+        self.cache_name = "cache" if "cache" in accepted else "past_key_values"  # of older transformers
         self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
         self.lengths = np.zeros(slots, dtype=np.int64)  # (slots,) tokens read
         self.capacity = 0  # columns; the last one takes what padding writes
