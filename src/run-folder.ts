@@ -66,7 +66,6 @@ export interface OpenRun {
  */
 export function openRun(options: OpenRun): RunFolder {
   const { dir, config } = options;
-  mkdirSync(dir, { recursive: true });
   const unlock = lockFolder(dir);
   const path = (...parts: string[]) => join(dir, ...parts);
   if (existsSync(path("manifest.json"))) {
@@ -187,6 +186,7 @@ interface Holder {
  * @throws UserError naming the process that holds it.
  */
 export function lockFolder(dir: string): () => void {
+  mkdirSync(dir, { recursive: true });
   const lock = join(dir, "lock");
   const own: Holder = { pid: process.pid, host: hostname(), process_start: processStart(process.pid) };
   const temporary = join(dir, `lock.${process.pid}.${randomUUID().slice(0, 8)}.tmp`);

@@ -8,12 +8,24 @@ import { GuardError } from "../core/errors.ts";
 import type { Trajectory } from "../core/trajectory.ts";
 import { loadEnv } from "../envs/index.ts";
 import { textTable, writeReport } from "../report.ts";
-import { configHash, readManifest, shownPath, writeJson } from "../run-folder.ts";
+import { configHash, lockFolder, readManifest, shownPath, writeJson } from "../run-folder.ts";
 import { readTrajectories } from "../trajectory-log.ts";
 import { grpo } from "./grpo.ts";
 import { defineRecipe, type Recipe, type RunContext } from "./recipe.ts";
 import { sft } from "./sft.ts";
 import { fileHash, localPath, modelProblems, refuse, runKeys, TINY_MODEL } from "./shared.ts";
+
+/** Keys of the GRPO config under which its policies are measured too. */
+const AS_TRAINED = [
+  "env",
+  "env_options",
+  "max_turns",
+  "max_turn_tokens",
+  "max_episode_tokens",
+  "max_context_tokens",
+  "episode_timeout_ms",
+  "chat_template_kwargs",
+] as const;
 
 interface Stage {
   name: string;
@@ -50,13 +62,7 @@ export const quickstart = defineRecipe({
     const { seed } = config;
     const common = { runs_dir: dir, ...(config.python ? { python: config.python } : {}) };
     const from = (name: string) => `model:${join(dir, name, "final")}`;
-    const measure = {
-      split: config.split,
-      repeat: config.repeat,
-      temperature: config.temperature,
-      seed: config.bench_seed,
-    };
-    const stages: Stage[] = [
+    const training: Stage[] = [
       { name: "sft", recipe: sft, file: localPath(config.sft_config), flags: { ...common, seed, model } },
       {
         name: "grpo",
@@ -64,8 +70,20 @@ export const quickstart = defineRecipe({
         file: localPath(config.grpo_config),
         flags: { ...common, seed, model: join(dir, "sft", "final"), dapo: true },
       },
-      { name: "bench-before", recipe: bench, file: null, flags: { ...common, ...measure, policy: from("sft") } },
-      { name: "bench-after", recipe: bench, file: null, flags: { ...common, ...measure, policy: from("grpo") } },
+    ];
+    const trained = loadStage(training[1]!).config;
+    const measure = {
+      ...common,
+      ...Object.fromEntries(AS_TRAINED.map((key) => [key, trained[key]])),
+      split: config.split,
+      repeat: config.repeat,
+      temperature: config.temperature,
+      seed: config.bench_seed,
+    };
+    const stages: Stage[] = [
+      ...training,
+      { name: "bench-before", recipe: bench, file: null, flags: { ...measure, policy: from("sft") } },
+      { name: "bench-after", recipe: bench, file: null, flags: { ...measure, policy: from("grpo") } },
     ];
     if (context.dry_run) {
       const loaded = stages.map((stage) => ({ stage: stage.name, config: loadStage(stage).config }));
@@ -73,24 +91,29 @@ export const quickstart = defineRecipe({
     }
 
     // What a stage made depends on all before it, so the key of each holds the one before.
-    let key = configHash([fileHash(join(model, "model.safetensors"))]);
-    const done: string[] = [];
-    for (const [index, stage] of stages.entries()) {
-      const label = `[${index + 1}/${stages.length}] ${stage.name}`;
-      const { config: stageConfig } = loadStage(stage);
-      key = configHash([key, stageConfig]);
-      const folder = join(dir, stage.name);
-      if (stageKey(folder) === key) {
-        progress.line(`${label}: already there, in ${folder}`);
-        done.push(stage.name);
-        continue;
+    const unlock = lockFolder(dir);
+    try {
+      let key = configHash([fileHash(join(model, "model.safetensors"))]);
+      const done: string[] = [];
+      for (const [index, stage] of stages.entries()) {
+        const label = `[${index + 1}/${stages.length}] ${stage.name}`;
+        const { config: stageConfig } = loadStage(stage);
+        key = configHash([key, stageConfig]);
+        const folder = join(dir, stage.name);
+        if (stageKey(folder) === key) {
+          progress.line(`${label}: already there, in ${folder}`);
+          done.push(stage.name);
+          continue;
+        }
+        rmSync(folder, { recursive: true, force: true }); // interrupted, or made with other settings
+        progress.line(`${label}: ${stage.recipe.summary}`);
+        await runStage(stage, context);
+        writeJson(join(folder, "stage.json"), { key });
       }
-      rmSync(folder, { recursive: true, force: true }); // interrupted, or made with other settings
-      progress.line(`${label}: ${stage.recipe.summary}`);
-      await runStage(stage, context);
-      writeJson(join(folder, "stage.json"), { key });
+      return await summarize(dir, config, context, done, performance.now() - begin);
+    } finally {
+      unlock();
     }
-    return summarize(dir, config, context, done, performance.now() - begin);
   },
 });
 

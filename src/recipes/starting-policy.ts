@@ -45,7 +45,7 @@ export async function startingPolicy(
 
 /** The model of the newest finished SFT run that started from the tiny base in this environment; null: there is none. */
 export function newestSft(runsDir: string, env: string): string | null {
-  for (const { dir, manifest } of listRuns(runsDir)) {
+  for (const { dir, manifest } of [...listRuns(runsDir), ...listRuns(join(runsDir, "quickstart"))]) {
     if (manifest.recipe !== "sft" || manifest.status !== "completed") continue;
     const config = readRunConfig(dir);
     const model = join(dir, "final");
