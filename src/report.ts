@@ -65,7 +65,7 @@ export function lineChart({ title, x_label, y_label, series, window = 1 }: Chart
     .join("");
   const heading =
     `<rect x="0" y="-44" width="${SIZE.width}" height="44" fill="white"/>` +
-    `<g font-family="sans-serif" font-size="12" fill="#222">` +
+    `<g font-family="sans-serif" font-size="12" fill="#222" text-anchor="start">` +
     `<text x="16" y="-27" font-size="14" font-weight="bold">${escapeHtml(title)}</text>${series.length > 1 ? legend : ""}</g>`;
   return svg.outerHTML.replace(/<\/svg>$/, `${heading}</svg>`);
 }

@@ -14,6 +14,7 @@ import { grpo } from "./grpo.ts";
 import { defineRecipe, type Recipe, type RunContext } from "./recipe.ts";
 import { sft } from "./sft.ts";
 import { fileHash, localPath, modelProblems, refuse, runKeys, TINY_MODEL } from "./shared.ts";
+import { tinyBase } from "./starting-policy.ts";
 
 /** Keys of the GRPO config under which its policies are measured too. */
 const AS_TRAINED = [
@@ -56,7 +57,7 @@ export const quickstart = defineRecipe({
   async run(config, context) {
     const { progress } = context;
     const begin = performance.now();
-    const model = localPath(config.model);
+    const model = config.model === TINY_MODEL ? await tinyBase(config, context) : localPath(config.model);
     refuse(modelProblems(model));
     const dir = join(config.runs_dir, config.name);
     const { seed } = config;

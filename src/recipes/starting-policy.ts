@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { loadConfig } from "../config.ts";
 import { UserError } from "../core/errors.ts";
 import { listRuns } from "../run-folder.ts";
+import { pretrain } from "./pretrain.ts";
 import type { RunContext } from "./recipe.ts";
 import { sft } from "./sft.ts";
 import { localPath, readRunConfig, TINY_MODEL } from "./shared.ts";
@@ -23,9 +24,7 @@ export async function startingPolicy(
   }
   const file = sft.defaultFile({ env });
   if (!file) throw new UserError(`No --model: name one. Only for env arxiv there is a ready-made start.`);
-  const base = localPath(TINY_MODEL);
-  if (!existsSync(join(base, "config.json")))
-    throw new UserError(`No --model, and ${base} is not there to make one from. Run: trestle pretrain`);
+  const base = await tinyBase({ seed, python }, context);
   if (context.dry_run) {
     progress.line(
       `No --model and no SFT result of ${TINY_MODEL} in ${runs_dir}: the run would first make one (${file}).`,
@@ -41,6 +40,24 @@ export async function startingPolicy(
   if (result.exit_code === 1 || !made)
     throw new UserError("The SFT run did not finish, so there is nothing to start from.");
   return made;
+}
+
+/** The tiny base: shipped with the project, or made by its own recipe where it is gone. */
+export async function tinyBase(
+  { seed, python }: { seed: number; python: string | null },
+  context: RunContext,
+): Promise<string> {
+  const base = localPath(TINY_MODEL);
+  if (existsSync(join(base, "config.json"))) return base;
+  const file = pretrain.defaultFile({});
+  if (context.dry_run) throw new UserError(`${TINY_MODEL} is not there. Make it first: trestle pretrain`);
+  context.progress.line(`${TINY_MODEL} is not there: making it, with ${file}. This takes a while, once.`);
+  const flags = { copy_to: TINY_MODEL, seed, ...(python ? { python } : {}) };
+  const { config, given } = loadConfig({ recipe: pretrain.name, schema: pretrain.schema, file, flags });
+  const result = await pretrain.run(config, { ...context, given });
+  context.progress.line(result.text);
+  if (result.exit_code === 1) throw new UserError("The base was not finished, so there is nothing to start from.");
+  return TINY_MODEL;
 }
 
 /** The model of the newest finished SFT run that started from the tiny base in this environment; null: there is none. */
