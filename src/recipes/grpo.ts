@@ -93,8 +93,12 @@ export const grpo = defineRecipe({
     ...chatKeys,
     ...trainerKey("GRPOConfig"),
   }),
-  defaultFile: ({ model, env = "arxiv" }) =>
-    env === "arxiv" && (model === undefined || isTinyModel(String(model))) ? localPath("configs/grpo-tiny.yaml") : null,
+  // Settings for real models would teach the tiny one nothing, and the other way round.
+  defaultFile({ model, env = "arxiv" }) {
+    if (env !== "arxiv") return null;
+    const tiny = model === undefined || isTinyModel(String(model));
+    return localPath(tiny ? "configs/grpo-tiny.yaml" : "configs/grpo-arxiv.yaml");
+  },
   preset: ({ dapo }) => (dapo === true ? { switch: "dapo", values: { trainer: { ...DAPO } } } : null),
 
   async run(given, context) {

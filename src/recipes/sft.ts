@@ -59,8 +59,11 @@ export const sft = defineRecipe({
     ...trainerKey("SFTConfig"),
   }),
   // Settings for real models would teach the tiny one nothing, and the other way round.
-  defaultFile: ({ model = TINY_MODEL, env = "arxiv" }) =>
-    env === "arxiv" && (model === TINY_MODEL || isTinyModel(String(model))) ? localPath("configs/sft-tiny.yaml") : null,
+  defaultFile({ model = TINY_MODEL, env = "arxiv" }) {
+    if (env !== "arxiv") return null;
+    const tiny = model === TINY_MODEL || isTinyModel(String(model));
+    return localPath(tiny ? "configs/sft-tiny.yaml" : "configs/sft-arxiv.yaml");
+  },
 
   async run(config, context) {
     const { progress } = context;
