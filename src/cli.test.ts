@@ -1,9 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test, vi } from "vitest";
 import { main } from "./cli.ts";
+import { loadConfig, readYaml } from "./config.ts";
 import { recipes } from "./recipes/index.ts";
 import { openRun } from "./run-folder.ts";
 import { readTrajectories } from "./trajectory-log.ts";
@@ -269,6 +270,20 @@ describe("without a model", () => {
     expect((await run("data", "arxiv", "snapshot", "--check", "--seed", "1")).code).toBe(1);
     expect((await run("data", "arxiv", "sft", "--check")).stderr).toMatch(/takes neither/);
   });
+});
+
+const configs = ["configs", "configs/tiny", "benchmark/suites"].flatMap((dir) =>
+  readdirSync(join(import.meta.dirname, "..", dir))
+    .filter((name) => name.endsWith(".yaml"))
+    .map((name) => join(dir, name)),
+);
+test.each(configs)("%s fits its recipe, and opens with the command that runs it", (file) => {
+  const name = String(readYaml(file).recipe);
+  const recipe = recipes.find((candidate) => candidate.name === name)!;
+  expect(() =>
+    loadConfig({ recipe: name, schema: recipe.schema, file, flags: {}, preset: recipe.preset }),
+  ).not.toThrow();
+  expect(readFileSync(file, "utf8")).toMatch(new RegExp(`^# tsx src/cli.ts ${name} `));
 });
 
 test("the installed command prints its version, wherever it is called from", () => {
