@@ -6,6 +6,7 @@ import random
 import pytest
 import torch
 from trainers import pretrain
+from trainers.callbacks import COMPLETED, STOP_REQUESTED
 from trainers.tokens import ChatFormat
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -65,6 +66,7 @@ def request_(tmp_path):
         "batch_size": 4,
         "learning_rate": 3e-3,
         "warmup_steps": 2,
+        "bf16": False,
         "log_steps": 1,
         "held_out_steps": 3,
     }
@@ -104,7 +106,7 @@ def test_trains_and_saves_a_folder_that_loads(request_):
     assert [step for step, _ in host.logs] == [1, 2, 3, 4, 5, 6]
     assert host.logs[-1][1]["loss"] < host.logs[0][1]["loss"]
     assert 0 <= result["held_out/actions"] <= 1
-    assert result["steps"] == 6 and not result["stopped"]
+    assert result["steps"] == 6 and result["stop_reason"] == COMPLETED
 
     folder = f"{request_['output_dir']}/final"
     model = AutoModelForCausalLM.from_pretrained(folder)
@@ -125,7 +127,7 @@ def test_one_seed_gives_one_model(request_, tmp_path):
 
 def test_a_stop_saves_what_there_is(request_, tmp_path):
     result = pretrain.run(request_, Host(stop_after=2))
-    assert result["stopped"] and result["steps"] == 2
+    assert result["stop_reason"] == STOP_REQUESTED and result["steps"] == 2
     assert (tmp_path / "final" / "model.safetensors").exists()
 
 

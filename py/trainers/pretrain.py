@@ -19,6 +19,7 @@ from tokenizers import trainers as tokenizer_trainers
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from trainers.callbacks import COMPLETED, STOP_REQUESTED
 from trainers.tokens import ChatFormat, transcript_of
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
@@ -174,7 +175,7 @@ def run(request: dict, host) -> dict:
     request: seed, output_dir, threads; dialogues {copy, short, full, held_out}: paths of JSON lines {prompt, turns};
     tokenizer_rows: paths of more such rows for the tokenizer alone; vocab_size; shape (see `new_model`);
     stages [{dialogues: "copy" | "short" | "full", steps}], in order; batch_size, learning_rate, warmup_steps,
-    log_steps, held_out_steps.
+    log_steps, held_out_steps; bf16: matrix products in bfloat16, weights stay float32.
     """
     if request.get("threads"):
         torch.set_num_threads(request["threads"])
@@ -208,9 +209,11 @@ def run(request: dict, host) -> dict:
             ids, mask = collate(examples, pad_id)
             tokens += sum(len(example.ids) for example in examples)
             policy_tokens += int(mask.sum())
-            hidden = model.model(input_ids=ids).last_hidden_state[:, :-1]
-            wanted = mask[:, 1:]
-            loss = cross_entropy(model.lm_head(hidden[wanted]), ids[:, 1:][wanted])
+            with torch.autocast("cpu", torch.bfloat16, enabled=request["bf16"]):
+                hidden = model.model(input_ids=ids).last_hidden_state[:, :-1]
+                wanted = mask[:, 1:]
+                logits = model.lm_head(hidden[wanted])
+            loss = cross_entropy(logits.float(), ids[:, 1:][wanted])
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
@@ -243,6 +246,6 @@ def run(request: dict, host) -> dict:
         "train_s": time.perf_counter() - begin,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "bytes": sum(file.stat().st_size for file in folder.iterdir()),
-        "stopped": host.stop_requested,
+        "stop_reason": STOP_REQUESTED if step < total else COMPLETED,
         **figures,
     }

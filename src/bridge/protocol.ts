@@ -248,7 +248,45 @@ export const entries = {
     }),
   },
   /** Trains a small model from scratch on generated dialogues, its tokenizer too. */
-  pretrain: { request: z.looseObject({ output_dir: z.string(), seed }), result: z.looseObject({}) },
+  pretrain: {
+    request: z.strictObject({
+      seed,
+      output_dir: z.string(),
+      threads: z.int().positive().nullable(),
+      /** JSON lines of dialogues: a stage's own, and full ones that are never trained on. */
+      dialogues: z.strictObject({ copy: z.string(), short: z.string(), full: z.string(), held_out: z.string() }),
+      /** More rows for the tokenizer alone. */
+      tokenizer_rows: z.array(z.string()),
+      vocab_size: z.int().positive(),
+      shape: z.strictObject({
+        hidden_size: z.int().positive(),
+        intermediate_size: z.int().positive(),
+        layers: z.int().positive(),
+        heads: z.int().positive(),
+        initializer_range: z.number().positive(),
+      }),
+      stages: z.array(z.strictObject({ dialogues: z.enum(["copy", "short", "full"]), steps: count })).min(1),
+      batch_size: z.int().positive(),
+      learning_rate: z.number().positive(),
+      warmup_steps: z.int().positive(),
+      /** Matrix products in bfloat16. */
+      bf16: z.boolean(),
+      log_steps: z.int().positive(),
+      held_out_steps: z.int().positive(),
+    }),
+    result: z.looseObject({
+      steps: count,
+      stop_reason: z.string(),
+      parameters: count,
+      tokens: count,
+      policy_tokens: count,
+      train_s: z.number().nonnegative(),
+      bytes: count,
+      /** Shares of held-out actions, and of dialogues with all actions, that greedy decoding writes exactly. */
+      "held_out/actions": z.number().min(0).max(1).optional(),
+      "held_out/dialogues": z.number().min(0).max(1).optional(),
+    }),
+  },
   /** What is installed and works. */
   doctor: { request: z.looseObject({}), result: z.looseObject({}) },
 } as const;

@@ -1,8 +1,9 @@
 import { bench, rollout } from "../../benchmark/run.ts";
 import { grpo } from "./grpo.ts";
+import { pretrain } from "./pretrain.ts";
 import { quickstart } from "./quickstart.ts";
 import type { Recipe } from "./recipe.ts";
 import { sft } from "./sft.ts";
 
 /** Every command that takes a config. */
-export const recipes: readonly Recipe[] = [sft, grpo, rollout, bench, quickstart];
+export const recipes: readonly Recipe[] = [pretrain, sft, grpo, rollout, bench, quickstart];

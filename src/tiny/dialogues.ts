@@ -889,8 +889,10 @@ function listing(random: Random, world: World, items: Item[], count: number): st
   const { plural } = world;
   const found = `Found ${count} ${plural}:`;
   const head = random.pick([found, found, `${count} ${plural}.`, `Got ${count} ${plural}`]);
-  const lines = items.map(({ id, title }, i) => `${i + 1}. ${id} ${title}`);
-  const more = count > items.length ? [`… and ${count - items.length} more.`] : [];
+  // Nothing is asked about the list itself, so most stay short: a base pays for every token.
+  const shown = random.next() < 0.2 ? items : items.slice(0, 1 + random.int(3));
+  const lines = shown.map(({ id, title }, i) => `${i + 1}. ${id} ${title}`);
+  const more = count > shown.length ? [`… and ${count - shown.length} more.`] : [];
   return [head, ...lines, ...more].join("\n");
 }
 
