@@ -2,7 +2,7 @@
 // all is in place; starts over where an earlier set-up was interrupted.
 
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { execa } from "execa";
@@ -72,19 +72,20 @@ export async function runSetup(options: SetupOptions = {}): Promise<SetupResult>
     noteOtherInterpreter(root, env, say);
     return done(venv, false);
   }
-  const unlock = await lock(root, say);
+  const held = await lock(root, say);
   try {
     venv = await upToDate(); // the set-up that we waited for may have done it
     if (venv) return done(venv, false);
     venv = await prepareVenv(root, wanted, force, env, say);
-    await installPackages(root, venv, options.say === undefined && process.stderr.isTTY, env, say);
+    const terminal = options.say === undefined && process.stderr.isTTY;
+    await installPackages(root, venv, { terminal, env, say, onStart: held.also });
     writeStamp(root, { requirements_sha256: requirementsHash(root), python_version: venv.version });
     rmSync(pipLog(root), { force: true });
     say(`.venv is ready (Python ${venv.version}).`);
     noteOtherInterpreter(root, env, say);
     return done(venv, true);
   } finally {
-    unlock();
+    held.release();
   }
 }
 
@@ -167,9 +168,17 @@ async function hasPip(python: string): Promise<boolean> {
 async function installPackages(
   root: string,
   venv: Interpreter,
-  terminal: boolean,
-  env: NodeJS.ProcessEnv,
-  say: (line: string) => void,
+  {
+    terminal,
+    env,
+    say,
+    onStart,
+  }: {
+    terminal: boolean;
+    env: NodeJS.ProcessEnv;
+    say: (line: string) => void;
+    onStart: (pid: number) => void;
+  },
 ): Promise<void> {
   say("[2/2] Installing the packages of requirements.txt (PyTorch is large: the first time takes minutes).");
   if (process.platform === "linux" && !existsSync("/proc/driver/nvidia/version") && !env.PIP_EXTRA_INDEX_URL)
@@ -188,12 +197,14 @@ async function installPackages(
     stderr: terminal ? process.stderr : "pipe",
     reject: false,
   });
+  if (child.pid) onStart(child.pid);
   let rest = "";
   child.stdout?.on("data", (chunk: Buffer) => {
     const lines = (rest + chunk.toString("utf8")).split(/[\r\n]+/);
     rest = lines.pop()!;
     for (const line of lines)
-      if (/^\s*(Collecting|Downloading|Using cached|Processing|Installing) /.test(line)) say(`      ${line.trim()}`);
+      if (/^\s*(Collecting|Downloading|Using cached|Processing|Installing) /.test(line))
+        say(`      ${shorten(line.trim())}`);
   });
   const { exitCode, stderr } = await child;
   if (exitCode === 0) return;
@@ -207,21 +218,49 @@ function noteOtherInterpreter(root: string, env: NodeJS.ProcessEnv, say: (line: 
   if (path !== venvPython(join(root, ".venv"))) say(`Note: training uses ${path} (${why}), which comes before .venv.`);
 }
 
-/** One set-up at a time; a lock whose process is gone counts for nothing. */
-async function lock(root: string, say: (line: string) => void): Promise<() => void> {
+/** "Collecting numpy (from a->b->c)" without its ancestry, and no longer than a line. */
+function shorten(line: string): string {
+  const plain = line.replace(/ \(from .*\)$/, "");
+  return plain.length <= 100 ? plain : `${plain.slice(0, 99)}…`;
+}
+
+let lockCount = 0;
+
+/**
+ * One set-up at a time. The lock holds our process id and pip's, which goes on for a while where we are killed; a lock
+ * whose processes are all gone counts for nothing.
+ */
+async function lock(root: string, say: (line: string) => void): Promise<{ also(pid: number): void; release(): void }> {
   const file = join(root, "node_modules", ".trestle-setup.lock");
+  const own = `${file}.${process.pid}-${lockCount++}`;
   mkdirSync(dirname(file), { recursive: true });
+  writeFileSync(own, String(process.pid));
   for (let waited = 0; ; waited++) {
     try {
-      writeFileSync(file, String(process.pid), { flag: "wx" });
-      return () => rmSync(file, { force: true });
+      linkSync(own, file); // fails where there is one; the id is in it from the first moment
+      rmSync(own);
+      return {
+        also: (pid) => {
+          writeFileSync(own, `${process.pid} ${pid}`);
+          renameSync(own, file);
+        },
+        release: () => rmSync(file, { force: true }),
+      };
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
     }
-    const holder = Number(readFileSync(file, { encoding: "utf8", flag: "a+" }));
-    if (!isAlive(holder)) rmSync(file, { force: true });
-    else if (waited === 0) say(`Another set-up runs (process ${holder}); waiting for it.`);
-    await sleep(holder === 0 ? 50 : 500);
+    const holders = holdersOf(file);
+    if (!holders.some(isAlive)) rmSync(file, { force: true });
+    else if (waited === 0) say(`Another set-up runs (process ${holders.join(", ")}); waiting for it.`);
+    await sleep(500);
+  }
+}
+
+function holdersOf(file: string): number[] {
+  try {
+    return readFileSync(file, "utf8").split(" ").map(Number);
+  } catch {
+    return []; // released in this moment
   }
 }
 
