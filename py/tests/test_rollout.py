@@ -478,3 +478,15 @@ def test_samplers_keep_to_each_rows_budget(kind):
     with torch.no_grad():
         replies = kind(*arguments).turn([3, 0, 2], [[1, 2], [3], [4, 5, 6]], [9, 1, 4], uniforms)
     assert [len(ids) for ids, _ in replies] == [9, 1, 4]
+
+
+def test_a_prompt_that_another_begins_with():
+    """What all share is read once, but a token of each is left, as its logits are wanted."""
+    long = list(range(2, 60))
+    contexts = [long, long[:20], long[:20], long[:40]]
+    uniforms = np.random.default_rng(0).random((4, 6))
+    with torch.no_grad():
+        cached = CachedSampler(MODEL, CHAT.end_ids, params(), 4).turn(range(4), contexts, [6] * 4, uniforms)
+        anew = AnewSampler(MODEL, CHAT.end_ids, params()).turn(range(4), contexts, [6] * 4, uniforms)
+    for (ids, logprobs), (other_ids, other_logprobs) in zip(cached, anew, strict=True):
+        assert ids == other_ids and logprobs == pytest.approx(other_logprobs, abs=1e-4)
