@@ -23,7 +23,7 @@ from trainers.callbacks import (
     quiet_trainer,
     save_final,
 )
-from trainers.model import Policy, UserError, load_policy, peak_memory_gib, precision_arguments
+from trainers.model import Policy, UserError, load_policy, on_one_device, peak_memory_gib, precision_arguments
 from trainers.preflight import trainer_problems
 from trainers.rollout import Rollout, SamplingParams, play_batch
 from trainers.wire import Host
@@ -231,7 +231,7 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
         "disable_tqdm": True,
         "logging_nan_inf_filter": False,  # a lost loss must be seen
     }
-    args = GRPOConfig(**arguments)
+    args = on_one_device(GRPOConfig(**arguments))
     groups = args.generation_batch_size // args.num_generations
     # A batch holds whole groups only: with fewer tasks than groups it would hold none.
     task_ids = request["task_ids"] * math.ceil(groups / len(request["task_ids"]))

@@ -14,6 +14,7 @@ from transformers import (
     GenerationConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
+    TrainingArguments,
     set_seed,
 )
 from transformers.utils import logging as transformers_logging
@@ -201,8 +202,10 @@ def adapter_base(source: str) -> str:
 
 def choose_device(wanted: str | None = None) -> torch.device:
     """`wanted`, or the best there is: CUDA, Apple's GPU, CPU."""
+    if wanted is None and torch.cuda.is_available():
+        wanted = f"cuda:{os.environ.get('LOCAL_RANK', 0)}"  # set by launchers, a process a GPU
     if wanted is None:
-        wanted = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+        wanted = "mps" if torch.backends.mps.is_available() else "cpu"
     device = torch.device(wanted)
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"device is '{wanted}', but this PyTorch ({torch.__version__}) sees no CUDA device.")
@@ -232,6 +235,13 @@ def precision_arguments(policy: Policy, trainer: dict) -> dict:
     if policy.device.type == "cpu" and "gradient_checkpointing" not in trainer:
         arguments["gradient_checkpointing"] = False
     return arguments
+
+
+def on_one_device(args: TrainingArguments) -> TrainingArguments:
+    """Several GPUs and no launcher: training takes the first. transformers would spread it over all."""
+    if args.n_gpu > 1:
+        args._n_gpu = 1
+    return args
 
 
 def peak_memory_gib(device: torch.device) -> float | None:

@@ -16,7 +16,7 @@ from trainers.callbacks import (
     quiet_trainer,
     save_final,
 )
-from trainers.model import Policy, UserError, load_policy, peak_memory_gib, precision_arguments
+from trainers.model import Policy, UserError, load_policy, on_one_device, peak_memory_gib, precision_arguments
 from trainers.preflight import trainer_problems
 from trainers.tokens import ChatFormat, Transcript, transcript_of
 
@@ -85,7 +85,7 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
     }
     return ExpertTrainer(
         model=policy.model,
-        args=SFTConfig(**arguments),
+        args=on_one_device(SFTConfig(**arguments)),
         train_dataset=Dataset.from_list(examples),
         processing_class=policy.tokenizer,
     )
