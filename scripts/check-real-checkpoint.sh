@@ -22,7 +22,7 @@ npx tsx src/cli.ts sft "${common[@]}" --name real-sft --split v3_81:train \
   --per-device-train-batch-size 1 --gradient-accumulation-steps 2
 # One group of 4 a step, a rollout at a time through the loss: 3 GB of memory instead of 10.
 group=(--per-device-train-batch-size 1 --gradient-accumulation-steps 4 --num-generations 4
-  --max-turn-tokens 96 --max-episode-tokens 384)
+  --max-turn-tokens 80 --max-episode-tokens 320)
 npx tsx src/cli.ts grpo "${common[@]}" "${group[@]}" --name real-grpo
 
 # What a LoRA run saves is an adapter, which the next run goes on with.
