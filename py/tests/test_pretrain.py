@@ -73,10 +73,25 @@ def request_(tmp_path):
 
 
 def test_digits_and_codes_are_the_same_tokens_in_a_sentence_and_in_json(tokenizer):
-    pieces = tokenizer.tokenize('ref 12 in AI {"ref": 12, "code": "AI"}')
+    pieces = tokenizer.tokenize('ref 12 in cs.AI, AI {"ref": 12, "code": "AI"}')
     assert pieces.count("1") == pieces.count("2") == 2
-    assert pieces.count("AI") == 2
-    assert tokenizer.tokenize('": {"') == ['":Ġ{"']
+    assert pieces.count("AI") == 3
+
+
+def test_a_code_breaks_up_no_longer_word_in_capitals():
+    rows = [f"Action: FINISH in NI or CV {number}" for number in range(60)]
+    tokenizer = pretrain.train_tokenizer(rows, 320)
+    assert "CV" in tokenizer.tokenize("in CV")
+    assert "NI" not in tokenizer.tokenize("FINISH")
+
+
+def test_the_folder_of_a_model_gives_the_same_tokenizer_back(tokenizer, tmp_path):
+    """transformers puts Qwen2's pre-tokenizer into the place of any other that a Qwen2 folder names."""
+    tokenizer.save_pretrained(tmp_path)
+    pretrain.new_model(tokenizer, SHAPE, 0).save_pretrained(tmp_path)
+    loaded = AutoTokenizer.from_pretrained(tmp_path)
+    for text in pretrain.texts_of(ROWS):
+        assert loaded.encode(text) == tokenizer.encode(text)
 
 
 def test_any_text_comes_back(tokenizer):
@@ -114,7 +129,7 @@ def test_trains_and_saves_a_folder_that_loads(request_):
     assert model.config.architectures == ["Qwen2ForCausalLM"]
     assert set(model.generation_config.eos_token_id) == {tokenizer.eos_token_id, tokenizer.pad_token_id}
     assert ChatFormat(tokenizer).end_id == tokenizer.eos_token_id
-    assert tokenizer.tokenize("ref 12 AI") == ["ref", "Ġ", "1", "2", "Ġ", "AI"]
+    assert tokenizer.tokenize(" 12 AI") == ["Ġ", "1", "2", "Ġ", "AI"]
 
 
 def test_one_seed_gives_one_model(request_, tmp_path):

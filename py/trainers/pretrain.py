@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, models, pre_tokenizers
 from tokenizers import trainers as tokenizer_trainers
 from torch.nn.functional import cross_entropy
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from trainers.callbacks import COMPLETED, STOP_REQUESTED
 from trainers.tokens import ChatFormat, transcript_of
@@ -30,36 +32,59 @@ CHAT_TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
-# Words keep their leading space or underscore; runs of capitals (codes as AI) and single digits never do, so that they
-# are the same tokens in a sentence and in JSON; everything between words, as `": "`, is one run.
-WORD_PATTERN = r"[ _]?\p{Lu}?\p{Ll}+|\p{Lu}+|\p{N}|[^\p{L}\p{N}]+"
+CODE = re.compile(r"(?<![A-Za-z])[A-Z]{2}(?![A-Za-z])")
+LONG_CAPITALS = re.compile(r"[A-Z]{3,}")
+MIN_CODE_COUNT = 20
 
 
-def train_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
-    """Byte-level BPE over WORD_PATTERN's pieces. `vocab_size` counts the special tokens and the 256 bytes."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(WORD_PATTERN), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.train_from_iterator(
-        texts,
+def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Qwen2Tokenizer:
+    """
+    Byte-level BPE behind Qwen2's own pre-tokenizer: transformers gives a Qwen2 model no other, whatever a folder says.
+
+    `vocab_size` counts the special tokens and the 256 bytes. Digits are single tokens. Codes of two capitals (as "CV")
+    that are frequent are one token each wherever they stand, so that a copy of one has the ids of its original.
+    """
+    codes: Counter[str] = Counter()
+    capitals: set[str] = set()
+    rest = []
+    for text in texts:
+        codes.update(CODE.findall(text))
+        capitals.update(LONG_CAPITALS.findall(text))
+        rest.append(CODE.sub("", text))
+    # A code inside a longer word in capitals (as "NI" in "FINISH") would break that word up.
+    first = [
+        code
+        for code, count in sorted(codes.items())
+        if count >= MIN_CODE_COUNT and not any(code in word for word in capitals)
+    ]
+
+    learner = Tokenizer(models.BPE())
+    learner.pre_tokenizer = Qwen2Tokenizer(vocab={END_OF_TEXT: 0}, merges=[]).backend_tokenizer.pre_tokenizer
+    special = [END_OF_TEXT, TURN_START, TURN_END]
+    learner.train_from_iterator(
+        rest,
         tokenizer_trainers.BpeTrainer(
-            vocab_size=vocab_size,
-            special_tokens=[END_OF_TEXT, TURN_START, TURN_END],
+            vocab_size=vocab_size - len(first),
+            special_tokens=special,
             initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
             show_progress=False,
         ),
     )
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=TURN_END, pad_token=END_OF_TEXT)
-    fast.chat_template = CHAT_TEMPLATE
-    return fast
+    learnt = json.loads(learner.to_str())["model"]
+    # Earlier merges win: a code is put together before its first letter could join the blank or full stop before it.
+    merges = [(code[0], code[1]) for code in first] + [tuple(pair) for pair in learnt["merges"]]
+    vocab = dict(learnt["vocab"])
+    for code in first:
+        vocab.setdefault(code, len(vocab))
+    tokenizer = Qwen2Tokenizer(
+        vocab=vocab, merges=list(dict.fromkeys(merges)), eos_token=TURN_END, pad_token=END_OF_TEXT, unk_token=None
+    )
+    tokenizer.add_special_tokens({"additional_special_tokens": [TURN_START, TURN_END]})
+    tokenizer.chat_template = CHAT_TEMPLATE
+    return tokenizer
 
 
-def new_model(tokenizer: PreTrainedTokenizerFast, shape: dict, seed: int) -> Qwen2ForCausalLM:
+def new_model(tokenizer: Qwen2Tokenizer, shape: dict, seed: int) -> Qwen2ForCausalLM:
     """Random weights. `shape`: hidden_size, intermediate_size, layers, heads, initializer_range."""
     torch.manual_seed(seed)
     config = Qwen2Config(

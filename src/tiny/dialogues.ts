@@ -966,16 +966,11 @@ function wrapTask(random: Random, task: string): string {
 }
 
 function thoughtStyle(random: Random, total: number): (step: Step, i: number) => string {
-  const style = random.int(9);
+  const style = random.int(6);
   return ({ plain, object, call }, i) => {
-    const lead =
-      total === 1 ? "" : i === 0 ? "First " : i === total - 1 ? "Finally " : random.pick(["Next ", "Then ", "Now "]);
     if (style <= 1) return `Next: ${call.name} for ${object}.`;
     if (style <= 3) return `I need ${call.name} for ${object}.`;
-    if (style === 4) return `Step ${i + 1}: ${plain}.`;
-    if (style === 5) return `I need ${call.name} to ${plain}.`;
-    if (style === 6) return capital(`${lead}${plain}.`);
-    if (style === 7) return `Step ${i + 1} of ${total}: ${call.name}.`;
+    if (style === 4) return `Step ${i + 1} of ${total}: ${call.name} for ${object}.`;
     return `${capital(plain)} with ${call.name}.`;
   };
 }
