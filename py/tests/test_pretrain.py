@@ -65,6 +65,7 @@ def request_(tmp_path):
         "stages": [{"dialogues": "copy", "steps": 3}, {"dialogues": "full", "steps": 3}],
         "batch_size": 4,
         "learning_rate": 3e-3,
+        "matrix_learning_rate": 0.02,
         "warmup_steps": 2,
         "bf16": False,
         "log_steps": 1,

@@ -108,6 +108,23 @@ def new_model(tokenizer: Qwen2Tokenizer, shape: dict, seed: int) -> Qwen2ForCaus
     return model
 
 
+def optimizers_of(model: Qwen2ForCausalLM, learning_rate: float, matrix_learning_rate: float) -> list:
+    """Muon for the layers' matrices, AdamW for embeddings, norms and biases: fewer steps than AdamW for all."""
+    matrices = {name for name, weight in model.named_parameters() if weight.ndim == 2 and "embed" not in name}
+    named = list(model.named_parameters())
+    return [
+        torch.optim.Muon(
+            [weight for name, weight in named if name in matrices], lr=matrix_learning_rate, weight_decay=0.01
+        ),
+        torch.optim.AdamW(
+            [weight for name, weight in named if name not in matrices],
+            lr=learning_rate,
+            betas=(0.9, 0.95),
+            weight_decay=0.0,
+        ),
+    ]
+
+
 @dataclass
 class Example:
     """A dialogue in tokens."""
@@ -199,7 +216,8 @@ def run(request: dict, host) -> dict:
 
     request: seed, output_dir, threads; dialogues {copy, short, full, held_out}: paths of JSON lines {prompt, turns};
     tokenizer_rows: paths of more such rows for the tokenizer alone; vocab_size; shape (see `new_model`);
-    stages [{dialogues: "copy" | "short" | "full", steps}], in order; batch_size, learning_rate, warmup_steps,
+    stages [{dialogues: "copy" | "short" | "full", steps}], in order; batch_size, learning_rate,
+    matrix_learning_rate, warmup_steps,
     log_steps, held_out_steps; bf16: matrix products in bfloat16, weights stay float32.
     """
     if request.get("threads"):
@@ -215,14 +233,14 @@ def run(request: dict, host) -> dict:
     pad_id = tokenizer.pad_token_id
     test = sorted((example_of(row, chat) for row in rows["held_out"]), key=lambda example: len(example.ids))
 
-    optimizer = torch.optim.AdamW(model.parameters(), lr=request["learning_rate"], betas=(0.9, 0.95), weight_decay=0.01)
+    optimizers = optimizers_of(model, request["learning_rate"], request["matrix_learning_rate"])
     total = sum(stage["steps"] for stage in stages)
 
     def rate(step: int) -> float:
         """Warm-up, then constant, then down to 0 in the last quarter."""
         return min(1.0, (step + 1) / request["warmup_steps"], (total - step) / (total / 4))
 
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
+    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
     begin = time.perf_counter()
     step, tokens, policy_tokens, running, figures = 0, 0, 0, [], {}
     for stage in stages:
@@ -241,9 +259,10 @@ def run(request: dict, host) -> dict:
             loss = cross_entropy(logits.float(), ids[:, 1:][wanted])
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
-            schedule.step()
+            for optimizer, schedule in zip(optimizers, schedules, strict=True):
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+                schedule.step()
             running.append(loss.item())
             step += 1
             if step % request["log_steps"] == 0 or step == total:

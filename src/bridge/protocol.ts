@@ -268,6 +268,8 @@ export const entries = {
       stages: z.array(z.strictObject({ dialogues: z.enum(["copy", "short", "full"]), steps: count })).min(1),
       batch_size: z.int().positive(),
       learning_rate: z.number().positive(),
+      /** Muon's, for the layers' matrices. */
+      matrix_learning_rate: z.number().positive(),
       warmup_steps: z.int().positive(),
       /** Matrix products in bfloat16. */
       bf16: z.boolean(),

@@ -43,7 +43,8 @@ export const pretrain = defineRecipe({
     full_steps: steps.default(1600).describe("Steps on up to 5 calls and 9 tools."),
     held_out: z.int().positive().default(200).describe("Full dialogues that are never trained on."),
     batch_size: z.int().positive().default(8).describe("Small: copying takes steps, not tokens."),
-    learning_rate: z.number().positive().default(3e-3),
+    learning_rate: z.number().positive().default(3e-3).describe("AdamW's, for embeddings, norms and biases."),
+    matrix_learning_rate: z.number().positive().default(0.02).describe("Muon's, for the layers' matrices."),
     warmup_steps: z.int().positive().default(40),
     bf16: z
       .boolean()
@@ -114,6 +115,7 @@ export const pretrain = defineRecipe({
           stages,
           batch_size: config.batch_size,
           learning_rate: config.learning_rate,
+          matrix_learning_rate: config.matrix_learning_rate,
           warmup_steps: config.warmup_steps,
           bf16: config.bf16,
           log_steps: config.log_steps,
