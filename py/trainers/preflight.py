@@ -7,6 +7,7 @@ import tempfile
 import warnings
 from typing import Any
 
+import torch
 import trl
 from packaging.version import Version
 from trl import GRPOConfig, SFTConfig
@@ -181,9 +182,11 @@ def value_problems(config_class, trainer: dict[str, Any]) -> list[str]:
     hidden = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), contextlib.redirect_stdout(hidden):
         warnings.simplefilter("ignore")
-        precision = {} if {"bf16", "fp16"} & trainer.keys() else {"bf16": False}
+        hardware = {"use_cpu": not torch.cuda.is_available()}
+        if not {"bf16", "fp16"} & trainer.keys():
+            hardware["bf16"] = False
         try:
-            config_class(**({"output_dir": folder, "report_to": "none"} | precision | trainer))
+            config_class(**({"output_dir": folder, "report_to": "none"} | hardware | trainer))
         except (TypeError, ValueError) as error:
             return [f"trainer: {config_class.__name__} refuses it: {error}"]
     return []

@@ -84,8 +84,24 @@ def train_tokenizer(texts: Iterable[str], vocab_size: int) -> Qwen2Tokenizer:
     return tokenizer
 
 
+@torch.no_grad()
+def copying_start(model: Qwen2ForCausalLM) -> None:
+    """
+    Starts every attention head as a weak copier: keys equal queries, so a token looks for tokens like it, and outputs
+    transpose values, so what is read is written as it was. A random projection keeps tokens apart, and embeddings are
+    tied, so what is copied is also what is predicted. From there copying arguments is learnt in hundreds of steps;
+    from independent matrices in thousands.
+    """
+    for layer in model.model.layers:
+        attention = layer.self_attn
+        for projection in (attention.q_proj, attention.v_proj):
+            projection.weight.normal_(0, model.config.hidden_size**-0.5)
+        attention.k_proj.weight.copy_(attention.q_proj.weight)
+        attention.o_proj.weight.copy_(attention.v_proj.weight.T)
+
+
 def new_model(tokenizer: Qwen2Tokenizer, shape: dict, seed: int) -> Qwen2ForCausalLM:
-    """Random weights. `shape`: hidden_size, intermediate_size, layers, heads, initializer_range."""
+    """Random weights, the attention's by `copying_start`. `shape`: hidden_size, intermediate_size, layers, heads, initializer_range."""
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),
@@ -103,6 +119,7 @@ def new_model(tokenizer: Qwen2Tokenizer, shape: dict, seed: int) -> Qwen2ForCaus
         dtype="float32",
     )
     model = Qwen2ForCausalLM(config)
+    copying_start(model)
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model

@@ -37,7 +37,7 @@ export const pretrain = defineRecipe({
     intermediate_size: z.int().positive().default(384),
     layers: z.int().positive().default(4),
     heads: z.int().positive().default(4),
-    initializer_range: z.number().positive().default(0.06),
+    initializer_range: z.number().positive().default(0.02),
     copy_steps: steps.default(2000).describe("Steps on single calls named with all their arguments."),
     short_steps: steps.default(1500).describe("Steps on up to 2 calls and 3 tools."),
     full_steps: steps.default(1500).describe("Steps on up to 5 calls and 9 tools."),

@@ -10,9 +10,12 @@ export const arxivOptions = z.strictObject({
     .default("project")
     .describe("How rewards read a trajectory: from structured outcomes, or as the reference implementation did."),
   prompt: z
-    .enum(["full", "compact"])
+    .enum(["full", "compact", "minimal"])
     .default("full")
-    .describe("compact: one-line tool signatures and short rules, for small models."),
+    .describe(
+      "compact: one-line tool signatures and short rules, for small models. minimal: the task and the state alone, " +
+        "for models that know the tools from SFT.",
+    ),
   parser: z
     .enum(["strict", "lenient"])
     .default("strict")

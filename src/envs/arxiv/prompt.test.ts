@@ -96,3 +96,8 @@ describe("the state before an episode", () => {
     expect(text).toContain("There is no paper list.");
   });
 });
+
+test("the minimal prompt is the task and the state alone", () => {
+  const text = renderPrompt({ tools: [], task: "Do it.", context: renderSetupContext([]), prompt: "minimal" });
+  expect(text).toBe(`Task: Do it.\n${renderSetupContext([])}`);
+});

@@ -18,11 +18,12 @@ export interface PromptParts {
   task: string;
   /** What `renderSetupContext` gave. */
   context: string;
-  prompt: "full" | "compact";
+  prompt: "full" | "compact" | "minimal";
 }
 
 /** The user message that opens an episode. */
 export function renderPrompt({ tools, task, context, prompt }: PromptParts): string {
+  if (prompt === "minimal") return `Task: ${task}\n${context}`;
   return prompt === "full" ? fullPrompt(tools, task, context) : compactPrompt(tools, task, context);
 }
 
