@@ -111,8 +111,12 @@ def test_a_device_that_is_not_there_is_refused(monkeypatch):
         choose_device("cuda")
 
 
-def test_on_a_cpu_trl_computes_in_float32_without_checkpointing_unless_asked(tiny_folder):
+def test_on_a_cpu_trl_computes_in_float32_without_checkpointing_unless_asked(tiny_folder, monkeypatch):
     policy = load_policy({"model": str(tiny_folder), "seed": 0, "device": "cpu"})
     arguments = model.precision_arguments(policy, {})
     assert arguments == {"use_cpu": True, "bf16": False, "fp16": False, "gradient_checkpointing": False}
-    assert model.precision_arguments(policy, {"bf16": True, "gradient_checkpointing": True}) == {"use_cpu": True}
+    asked = {"bf16": True, "gradient_checkpointing": True}
+    monkeypatch.setattr(model, "cpu_has_bf16", lambda: True)
+    assert model.precision_arguments(policy, asked) == {"use_cpu": True}
+    monkeypatch.setattr(model, "cpu_has_bf16", lambda: False)  # many times slower there
+    assert model.precision_arguments(policy, asked) == {"use_cpu": True, "bf16": False}

@@ -221,8 +221,8 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     arguments = {
         "logging_steps": 1,
         "report_to": "none",
-        **precision_arguments(policy, given),
         **given,
+        **precision_arguments(policy, given),
         "output_dir": request["output_dir"],
         "seed": request["seed"],
         "temperature": sampling["temperature"],

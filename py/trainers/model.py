@@ -227,14 +227,23 @@ def choose_dtype(device: torch.device, wanted: str | None = None) -> torch.dtype
 def precision_arguments(policy: Policy, trainer: dict) -> dict:
     """Keys of TRL's config that hardware decides. What the user gave under `trainer` wins.
 
-    TRL turns bf16 and gradient checkpointing on by default, which on a CPU is slow and gains nothing.
+    TRL turns bf16 and gradient checkpointing on by default, which on a CPU is slow and gains nothing. bf16 that was
+    asked for on a CPU without instructions for it, where it would be many times slower, becomes float32.
     """
     arguments: dict[str, Any] = {"use_cpu": policy.device.type == "cpu"}
     if not {"bf16", "fp16"} & trainer.keys():
         arguments |= {"bf16": policy.dtype == torch.bfloat16, "fp16": policy.dtype == torch.float16}
+    elif trainer.get("bf16") and policy.device.type == "cpu" and not cpu_has_bf16():
+        arguments["bf16"] = False
     if policy.device.type == "cpu" and "gradient_checkpointing" not in trainer:
         arguments["gradient_checkpointing"] = False
     return arguments
+
+
+def cpu_has_bf16() -> bool:
+    """Whether this CPU multiplies bfloat16 matrices by itself (AVX-512 BF16, AMX, or Arm's BF16)."""
+    capabilities = torch.cpu.get_capabilities()
+    return any(capabilities.get(name, False) for name in ("avx512_bf16", "amx_bf16", "arm_bf16", "bf16"))
 
 
 def on_one_device(args: TrainingArguments) -> TrainingArguments:

@@ -101,7 +101,11 @@ def copying_start(model: Qwen2ForCausalLM) -> None:
 
 
 def new_model(tokenizer: Qwen2Tokenizer, shape: dict, seed: int) -> Qwen2ForCausalLM:
-    """Random weights, the attention's by `copying_start`. `shape`: hidden_size, intermediate_size, layers, heads, initializer_range."""
+    """
+    Random weights, the attention by `copying_start`.
+
+    `shape`: hidden_size, intermediate_size, layers, heads, initializer_range.
+    """
     torch.manual_seed(seed)
     config = Qwen2Config(
         vocab_size=len(tokenizer),

@@ -74,8 +74,8 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
     arguments = {
         "logging_steps": 1,
         "report_to": "none",
-        **precision_arguments(policy, request["trainer"]),
         **request["trainer"],
+        **precision_arguments(policy, request["trainer"]),
         "output_dir": request["output_dir"],
         "seed": request["seed"],
         "max_length": request["max_length"],
