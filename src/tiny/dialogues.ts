@@ -214,10 +214,10 @@ function layOut(
 /** `archive_ticket(ref=null, force=false, style="tldr"|"plain")`: defaults, and some of what else there is. */
 function signature({ name, parameters_said }: Tool): string {
   const parts = parameters_said.map(({ name, schema, required }) => {
-    if (required && schema["default"] === undefined) return name;
-    const others = ((schema["enum"] as unknown[] | undefined) ?? []).filter((value) => value !== schema["default"]);
+    if (required && schema.default === undefined) return name;
+    const others = ((schema.enum as unknown[] | undefined) ?? []).filter((value) => value !== schema.default);
     const shown = others.length > 5 ? [] : others;
-    return `${name}=${[schema["default"], ...shown].map((value) => JSON.stringify(value)).join("|")}`;
+    return `${name}=${[schema.default, ...shown].map((value) => JSON.stringify(value)).join("|")}`;
   });
   return `${name}(${parts.join(", ")})`;
 }

@@ -7,9 +7,9 @@ import { type ParsedReply, parseReact, parseReactLenient } from "./protocol.ts";
 import { rescoreLine } from "./rescore.ts";
 import { arxivComponents, scoreEpisode } from "./rewards.ts";
 import { callsBefore, runCall, startSession } from "./session.ts";
-import { expertRows } from "./sft-data.ts";
+import { expertRows, loadRlVariations } from "./sft-data.ts";
 import { loadSnapshot } from "./snapshot.ts";
-import { arxivSplits, loadArxivSplit } from "./splits.ts";
+import { arxivSplits, loadArxivSplit, RL_VARIATIONS_SPLIT } from "./splits.ts";
 import { arxivTools, TOOL_NAMES } from "./tools/index.ts";
 import type { ArxivFacts, ArxivState, ArxivTask } from "./types.ts";
 
@@ -24,7 +24,8 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   tools: arxivTools,
   components: arxivComponents,
   splits: arxivSplits,
-  load: loadArxivSplit,
+  load: (split, options) =>
+    split === RL_VARIATIONS_SPLIT ? loadRlVariations(options) : loadArxivSplit(split, options),
 
   async reset(task, { options, random }) {
     const stream = random.fork("session");

@@ -3,12 +3,12 @@ import type { EnvSpec } from "../../core/env.ts";
 import { startEpisode } from "../../core/episode.ts";
 import { UserError } from "../../core/errors.ts";
 import { createRandom } from "../../core/random.ts";
-import type { ExpertRow } from "../../core/task.ts";
+import type { ExpertRow, LoadedTasks } from "../../core/task.ts";
 import { type DerivedTask, derivedTasks, variations, worldOf } from "./derivations.ts";
 import type { ArxivOptions } from "./options.ts";
 import { attachExpectedPaperIds } from "./oracle.ts";
 import { canonicalJson, loadSnapshot, sha256 } from "./snapshot.ts";
-import { loadArxivSplit, parseSplitName, readSplitFile } from "./splits.ts";
+import { loadArxivSplit, parseSplitName, readSplitFile, withOracle } from "./splits.ts";
 import { arxivTasks, fileHash, smokeTasks, TASKS_FILE } from "./tasks.ts";
 import type { ArxivState, ArxivTask } from "./types.ts";
 import { goldReplies, THOUGHT_VARIANTS, taskWrappers } from "./wordings.ts";
@@ -95,6 +95,24 @@ export async function expertRows(
       rows_sha256: sha256(canonicalJson(rows)),
     },
   };
+}
+
+/** Of `rl_variations`: how many new parameters each task gets, and the seed, which is not the one of SFT's variations. */
+const RL_VARIATIONS = { variations: 40, seed: 43 };
+
+/**
+ * The split `rl_variations`: the tasks of `v6:rl_train`, and each again with other parameters. A policy that trains on
+ * 33 fixed sentences learns them by heart; new parameters make it learn to read them. The guards of SFT data hold.
+ */
+export async function loadRlVariations(options: ArxivOptions): Promise<LoadedTasks<ArxivTask>> {
+  const { benchmark } = await trainBenchmark("v3_81:train", options);
+  const { tasks: parents, sources } = await loadArxivSplit("v6:rl_train", options);
+  const ids = parents.map(({ id }) => id);
+  const sft = { ...options.sft, ...RL_VARIATIONS, gold: false, derivations: "none" as const, only_parents: ids };
+  const { tasks } = sftTasks(benchmark, { ...options, sft: { ...sft, refusal_share: 0 } });
+  checkLeaks(tasks, benchmark);
+  const varied = await Promise.all(tasks.map(({ task }) => withOracle(task, options.snapshot)));
+  return { tasks: [...parents, ...varied], sources };
 }
 
 async function trainBenchmark(split: string, options: ArxivOptions) {

@@ -17,6 +17,9 @@ import type { ArxivTask } from "./types.ts";
 const SPLITS_FOLDER = "data/arxiv/splits";
 const DEFAULT_FILE = "v3_81";
 
+/** Made from train tasks when loaded, not stored: see `loadRlVariations`. */
+export const RL_VARIATIONS_SPLIT = "rl_variations";
+
 /** Names for --help. The first is what training uses. */
 export const arxivSplits = [
   "v6:rl_train",
@@ -27,6 +30,7 @@ export const arxivSplits = [
   "v3_81:rl_train",
   "v6:ceiling_control",
   "v6:dropped",
+  RL_VARIATIONS_SPLIT,
   "smoke",
   "all",
 ] as const;
