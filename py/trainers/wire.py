@@ -245,6 +245,9 @@ def connect(callback: Any, text: str) -> str:
     global _callback
     options = decode(text)
     _callback = callback
+    # Its finalizer would write to the channel, at the interpreter's end too, when half of that is gone.
+    if "__del__" in vars(type(callback)):
+        del type(callback).__del__
     for name in ("NODE_CHANNEL_FD", "NODE_CHANNEL_SERIALIZATION_MODE"):
         descriptor = os.environ.pop(name, None)  # a grandchild that is a Node would talk into our channel
         if name == "NODE_CHANNEL_FD" and descriptor is not None:

@@ -23,7 +23,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   max_turns: (task) => task.max_iterations ?? MAX_TURNS,
   tools: arxivTools,
   components: arxivComponents,
-  splits: arxivSplits,
+  splits: [...arxivSplits, RL_VARIATIONS_SPLIT],
   load: (split, options) =>
     split === RL_VARIATIONS_SPLIT ? loadRlVariations(options) : loadArxivSplit(split, options),
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import type { z } from "zod";
 import { arxiv, arxivSpec } from "./env.ts";
 import { arxivOptions } from "./options.ts";
-import { type Benchmark, checkLeaks, expertRows, type SftTask, sftTasks } from "./sft-data.ts";
+import { type Benchmark, checkLeaks, expertRows, loadRlVariations, type SftTask, sftTasks } from "./sft-data.ts";
 import type { sftOptions } from "./sft-options.ts";
 import { canonicalJson, sha256 } from "./snapshot.ts";
 import { readSplitFile } from "./splits.ts";
@@ -176,4 +176,15 @@ describe("leak guards", () => {
     };
     expect(() => checkLeaks(entries, framed)).toThrow(message);
   });
+});
+
+test("rl_variations holds rl_train and new parameters for it, each with its papers", async () => {
+  const { tasks } = await loadRlVariations(arxivOptions.parse({ sft: { variations: 60 } }));
+  const parents = new Set((await arxiv.load("v6:rl_train")).ids);
+  const varied = tasks.filter(({ id }) => !parents.has(id));
+  expect(tasks.length - varied.length).toBe(33);
+  expect(varied.length).toBeGreaterThan(33 * 35);
+  expect(varied.every(({ id }) => parents.has(id.replace(/^augv_/, "").replace(/_\d+$/, "")))).toBe(true);
+  expect(tasks.every(({ expected_paper_ids }) => expected_paper_ids !== null)).toBe(true);
+  expect((await arxiv.load("rl_variations")).ids).toEqual(tasks.map(({ id }) => id));
 });

@@ -30,7 +30,6 @@ export const arxivSplits = [
   "v3_81:rl_train",
   "v6:ceiling_control",
   "v6:dropped",
-  RL_VARIATIONS_SPLIT,
   "smoke",
   "all",
 ] as const;
