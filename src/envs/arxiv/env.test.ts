@@ -319,6 +319,9 @@ test("10,000 generated replies: each is read and played without a crash, into a 
         .map((all) => all.join("")),
     },
     { weight: 1, arbitrary: fc.string({ unit: "binary", maxLength: 60 }) },
+    // What chance alone hardly ever writes: a search that was not recorded, and an end.
+    { weight: 1, arbitrary: fc.string({ minLength: 1 }).map((query) => say("search_arxiv_papers", { query })) },
+    { weight: 1, arbitrary: fc.string({ maxLength: 20 }).map((thought) => renderReply(thought, "FINISH")) },
   );
   const seen = new Set<string>();
   await fc.assert(
