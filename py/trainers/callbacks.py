@@ -4,13 +4,17 @@ import logging
 import math
 import os
 import shutil
+import time
 import warnings
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import datasets
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from transformers.utils import logging as transformers_logging
+
+from trainers.model import Policy, peak_memory_gib
 
 STOP_REQUESTED = "stop_requested"
 LOSS_NOT_FINITE = "loss_not_finite"
@@ -94,6 +98,32 @@ def quiet_libraries() -> None:
 def quiet_trainer(trainer: Trainer) -> None:
     """With its progress bar off, transformers prints every log to stdout, which is not ours to write to."""
     trainer.remove_callback(PrinterCallback)
+
+
+def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, output_dir: str) -> dict[str, Any]:
+    """Trains to the end or to a stop, saves the model to `final/`, and gives what every recipe's result says.
+
+    A loss that is not finite is no model to keep: then nothing goes to `final/`.
+    """
+    trainer.add_callback(callback)
+    quiet_trainer(trainer)
+    begin = time.perf_counter()
+    train_loss = trainer.train().training_loss
+    train_s = time.perf_counter() - begin
+    if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
+        callback.stop_reason = LOSS_NOT_FINITE
+    if callback.stop_reason != LOSS_NOT_FINITE:
+        save_final(trainer, output_dir)
+    return {
+        "steps": trainer.state.global_step,
+        "train_loss": train_loss,
+        "stop_reason": callback.stop_reason,
+        "stopped": callback.stop_reason == STOP_REQUESTED,
+        "parameters": policy.parameters,
+        "hardware": policy.hardware,
+        "train_s": train_s,
+        "peak_memory_gib": peak_memory_gib(policy.device),
+    }
 
 
 def save_final(trainer: Trainer, output_dir: str) -> str:

@@ -13,17 +13,13 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from trainers.callbacks import (
-    COMPLETED,
-    LOSS_NOT_FINITE,
     REPLIES_CUT,
-    STOP_REQUESTED,
     Gauge,
     HostCallback,
     quiet_libraries,
-    quiet_trainer,
-    save_final,
+    train_and_save,
 )
-from trainers.model import Policy, UserError, load_policy, on_one_device, peak_memory_gib, precision_arguments
+from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
 from trainers.rollout import Rollout, SamplingParams, play_batch
 from trainers.wire import Host
@@ -48,25 +44,9 @@ def run(request: dict, host) -> dict:
 
     policy = load_policy(request)
     trainer, sampler = build_trainer(request, policy, host)
-    callback = RolloutCallback(host, sampler)
-    trainer.add_callback(callback)
-    quiet_trainer(trainer)
-    begin = time.perf_counter()
-    train_loss = trainer.train().training_loss
-    train_s = time.perf_counter() - begin
-    if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
-        callback.stop_reason = LOSS_NOT_FINITE
-    if callback.stop_reason != LOSS_NOT_FINITE:
-        save_final(trainer, request["output_dir"])
+    result = train_and_save(trainer, RolloutCallback(host, sampler), policy, request["output_dir"])
     return {
-        "steps": trainer.state.global_step,
-        "train_loss": train_loss,
-        "stop_reason": callback.stop_reason,
-        "stopped": callback.stop_reason == STOP_REQUESTED,
-        "parameters": policy.parameters,
-        "hardware": policy.hardware,
-        "train_s": train_s,
-        "peak_memory_gib": peak_memory_gib(policy.device),
+        **result,
         "rollouts": sampler.rollouts,
         "policy_tokens": sampler.policy_tokens,
         "sampling_s": sampler.play_s - sampler.ask_s,

@@ -1,22 +1,16 @@
 """Supervised fine-tuning on worked solutions, with TRL's SFTTrainer. The loss is on the policy's tokens only."""
 
 import json
-import math
-import time
 
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
 from trainers.callbacks import (
-    COMPLETED,
-    LOSS_NOT_FINITE,
-    STOP_REQUESTED,
     HostCallback,
     quiet_libraries,
-    quiet_trainer,
-    save_final,
+    train_and_save,
 )
-from trainers.model import Policy, UserError, load_policy, on_one_device, peak_memory_gib, precision_arguments
+from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
 from trainers.tokens import ChatFormat, Transcript, transcript_of
 
@@ -44,25 +38,9 @@ def run(request: dict, host) -> dict:
         host.note(f"{dropped} of {len(rows)} rows are longer than {request['max_length']} tokens: left out.")
 
     trainer = build_trainer(request, policy, examples)
-    callback = HostCallback(host)
-    trainer.add_callback(callback)
-    quiet_trainer(trainer)
-    begin = time.perf_counter()
-    train_loss = trainer.train().training_loss
-    train_s = time.perf_counter() - begin
-    if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
-        callback.stop_reason = LOSS_NOT_FINITE
-    if callback.stop_reason != LOSS_NOT_FINITE:
-        save_final(trainer, request["output_dir"])
+    result = train_and_save(trainer, HostCallback(host), policy, request["output_dir"])
     return {
-        "steps": trainer.state.global_step,
-        "train_loss": train_loss,
-        "stop_reason": callback.stop_reason,
-        "stopped": callback.stop_reason == STOP_REQUESTED,
-        "parameters": policy.parameters,
-        "hardware": policy.hardware,
-        "train_s": train_s,
-        "peak_memory_gib": peak_memory_gib(policy.device),
+        **result,
         "rows": len(examples),
         "rows_dropped": dropped,
         "tokens": tokens,

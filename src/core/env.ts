@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
 import type { Message } from "./message.ts";
-import type { Random } from "./random.ts";
+import { createRandom, type Random } from "./random.ts";
 import type { FinishedEpisode, RewardComponent, Score } from "./reward.ts";
 import type { ExpertRow, LoadedTasks, TaskBase } from "./task.ts";
 import { describeIssues, type Tool } from "./tool.ts";
@@ -168,7 +168,6 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
 
 /** The gold replies of every task, played in the environment. @throws UserError for a task that they do not solve. */
 export async function replayGold(tasks: TaskSet): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }> {
-  const { createRandom } = await import("./random.ts");
   const rows: ExpertRow[] = [];
   for (const task_id of tasks.ids) {
     const episode = await tasks.start(task_id, { seed: 0 });
