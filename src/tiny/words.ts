@@ -1,4 +1,4 @@
-// Word lists of the made-up worlds in dialogues.ts. Plain data: more words make a broader base, nothing else hangs on them.
+// Word lists of the made-up worlds. Plain data: more words make a broader base, nothing else hangs on them.
 
 const list = (text: string): string[] => text.trim().split(/\s+/);
 
