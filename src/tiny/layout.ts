@@ -14,7 +14,7 @@ export function layOut(
   const list =
     random.next() < 0.7
       ? tools.map((tool) => `- ${signature(tool)}${random.next() < 0.5 ? `: ${tool.description}` : ""}`)
-      : tools.map((tool) => `${signature(tool)}`);
+      : tools.map(signature);
   const asked = task.startsWith("Task: ") ? task : random.pick([`Task: ${task}`, `Task: ${task}`, `Task:\n${task}`]);
   if (stage === "copy") return random.next() < 0.5 ? asked : [...context, asked].join("\n");
   const role = random.pick([

@@ -126,7 +126,7 @@ export function naturalPlan(random: Random, world: World, max_calls: number): Pl
     const pointed = first && active !== null && random.next() < 0.6;
     const again = !first && steps.at(-1)!.call.args[world.ref] === index && random.next() < 0.6;
     let target: Said;
-    let item = items[(pointed ? active!.index : index) - 1]!;
+    const item = items[(pointed ? active!.index : index) - 1]!;
     let plainRef = `${world.noun} ${index}`;
     if (pointed) {
       target = { value: null, words: pointerWords(random, world, active!.past) };
@@ -147,7 +147,6 @@ export function naturalPlan(random: Random, world: World, max_calls: number): Pl
     for (const [name, { value }] of drawn) args[name] = value;
     const tail = drawn.map(([, { words }]) => ` ${words}`).join(random.next() < 0.3 ? "," : "");
     const clause = softenVerb(random, tool.clause);
-    if (pointed) item = items[active!.index - 1] ?? item;
     steps.push({
       call: { name: tool.name, args },
       said: clause.replace("#", target.words) + tail,
@@ -160,7 +159,6 @@ export function naturalPlan(random: Random, world: World, max_calls: number): Pl
     if (pointed) break; // what null points to is not told by later indices
   }
 
-  // Two calls of one tool in a row are often asked for in one clause.
   let task = joinClauses(random, clauses);
   const unused = world.tools.filter((tool) => tool.kind === "item" && !steps.some((step) => step.tool === tool));
   if (random.next() < 0.2 && unused.length > 0) task += ` ${limitSentence(random, world, random.pick(unused))}`;
@@ -231,12 +229,11 @@ export function refusalPlan(random: Random, world: World): Plan {
 function listStep(random: Random, world: World, tool: Tool): { step: Step; items: Item[] } {
   const args: Record<string, unknown> = {};
   const parts: string[] = [];
-  let count = 0;
   const chosen = tool.parameters_said.filter((parameter) => parameter.required || random.next() < 0.85);
   const asked = chosen.map((parameter) => [parameter.name, parameter.draw(random)] as const);
   for (const [name, { value }] of asked) args[name] = value;
   const limit = asked.find(([name]) => limitNames.includes(name));
-  count = limit ? (limit[1].value as number) : 5;
+  const count = limit ? (limit[1].value as number) : 5;
   // The count may stand in the noun's place: "list 5 tickets in AI".
   const inline = limit !== undefined && random.next() < 0.45;
   for (const [name, { words }] of random.shuffle(asked)) if (!(inline && name === limit![0])) parts.push(words);

@@ -174,7 +174,7 @@ export function wrapTask(random: Random, task: string): string {
     `${task} Thank you.`,
     `Could you ${spoken}`,
     `Help me with this: ${spoken}`,
-  ]); // prettier
+  ]);
 }
 
 /** The thought of a FINISH after every step was done. */

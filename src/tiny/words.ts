@@ -50,7 +50,7 @@ export const foreignActions = [
   "write a letter to the owner of",
   "find the mailbox of",
   "call the writer of",
-]; // prettier
+];
 
 /** Words of titles; capitalised when used. */
 export const titleWords = list(`
@@ -154,4 +154,4 @@ export const choices: readonly { name: string; values: string[]; says: string[] 
   },
   { name: "language", values: ["english", "german", "french", "chinese", "spanish"], says: ["in #", "into #"] },
   { name: "color", values: ["red", "green", "blue", "black", "white"], says: ["in #", "with color #"] },
-]; // prettier
+];
