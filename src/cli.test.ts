@@ -2,6 +2,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { execaSync } from "execa";
 import { describe, expect, test, vi } from "vitest";
 import { main } from "./cli.ts";
 import { loadConfig, readYaml } from "./config.ts";
@@ -286,9 +287,27 @@ test.each(configs)("%s fits its recipe, and opens with the command that runs it"
   expect(readFileSync(file, "utf8")).toMatch(new RegExp(`^# tsx src/cli.ts ${name} `));
 });
 
+const bin = join(import.meta.dirname, "../bin/trestle.mjs");
+
 test("the installed command prints its version, wherever it is called from", () => {
-  const bin = join(import.meta.dirname, "../bin/trestle.mjs");
   expect(execFileSync(process.execPath, [bin, "--version"], { cwd: folder, encoding: "utf8" })).toMatch(
     /^\d+\.\d+\.\d+\n$/,
   );
+});
+
+test("an environment in a folder that is no ES module package plays, and its UserError is one", () => {
+  const root = join(import.meta.dirname, "..");
+  const own = write(
+    "own-env.ts",
+    readFileSync(join(root, "examples/guess-the-number.ts"), "utf8")
+      .replaceAll("../src/", `${root}/src/`)
+      .replace('"zod"', `"${root}/node_modules/zod/index.js"`),
+  );
+  const rollout = (...argv: string[]) =>
+    execaSync(process.execPath, [bin, "rollout", "--env", own, ...argv], { cwd: folder, reject: false });
+  expect(rollout("--task-ids", "n42", "--json").stdout).toMatch(/"success":true/);
+  expect(rollout("--split", "trian")).toMatchObject({
+    exitCode: 2,
+    stderr: "split is 'trian'; expected train or test.",
+  });
 });
