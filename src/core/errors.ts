@@ -1,26 +1,16 @@
-// Told apart by name: where no package.json says "type": "module", Node gives a user's environment a second copy of this
-// file, whose classes are not ours.
-
 /** The user's mistake, in a config, a path or data. The CLI prints the message alone and exits with 2. */
 export class UserError extends Error {
   override name = "UserError";
-  static override [Symbol.hasInstance] = hasName("UserError");
 }
 
 /** The model's mistake. Its text becomes the observation and the episode goes on. */
 export class ToolError extends Error {
   override name = "ToolError";
-  static override [Symbol.hasInstance] = hasName("ToolError");
 }
 
 /** A guard stopped the run: what it measures would not be worth training on. The CLI exits with 1. */
 export class GuardError extends Error {
   override name = "GuardError";
-  static override [Symbol.hasInstance] = hasName("GuardError");
-}
-
-function hasName(name: string): (value: unknown) => boolean {
-  return (value) => value instanceof Error && value.name === name;
 }
 
 /** The text of anything that was thrown. */

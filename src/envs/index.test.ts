@@ -3,10 +3,11 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { replayGold } from "../core/env.ts";
+import { UserError } from "../core/errors.ts";
+import { createRandom } from "../core/random.ts";
 import { envs, loadEnv, protocols } from "./index.ts";
 
 const example = join(import.meta.dirname, "../../examples/guess-the-number.ts");
-const envFile = join(import.meta.dirname, "../core/env.ts");
 
 function file(text: string): string {
   const path = join(mkdtempSync(join(tmpdir(), "env-")), "my-env.ts");
@@ -53,13 +54,48 @@ describe("environments by name or file", () => {
     ["a file that throws", "throw new Error('broken');", /my-env.ts can't be loaded: broken/],
     [
       "two environments",
-      `import { defineEnv } from ${JSON.stringify(envFile)};
-       const env = (id) => ({ ...defineEnv({ id, options: {}, tools: [], components: [], splits: [], policies: {} }) });
-       export const a = env("a@1"); export const b = env("b@1");`,
+      `import { guessTheNumber } from ${JSON.stringify(example)};
+       export const a = { ...guessTheNumber, id: "a@1" }; export const b = { ...guessTheNumber, id: "b@1" };`,
       /exports 2 environments \(a@1, b@1\); expected one/,
     ],
   ])("%s", async (_, text, message) => {
     await expect(loadEnv(file(text))).rejects.toThrow(message);
+  });
+});
+
+describe("what a user's file throws outside an episode is the user's to mend", () => {
+  const broken = (changes: string) =>
+    file(`import { defineEnv } from ${JSON.stringify(join(import.meta.dirname, "../core/env.ts"))};
+import { z } from ${JSON.stringify(join(import.meta.dirname, "../../node_modules/zod/index.js"))};
+class UserError extends Error { name = "UserError"; } // of another copy of ours, by its name alone
+export const env = defineEnv({
+  id: "own@1", summary: "", options: z.strictObject({}), max_turns: 1, tools: [], components: [], splits: ["train"],
+  load: () => ({ tasks: [{ id: "a" }], sources: {} }),
+  reset: () => ({ state: {}, messages: [] }),
+  step: (state) => ({ state, thought: "", action: null, outcome: { kind: "ok", text: "" }, observations: [], terminated: true }),
+  score: () => ({ reward: 0, parts: {}, metrics: {}, success: false }),
+  policies: { gold: () => [] },
+  ${changes}
+});`);
+
+  test.each([
+    ["load throws", 'load() { throw new Error("no database"); }', /my-env.ts:\d+:\d+: load failed: no database$/],
+    ["load throws a text", 'async load() { throw "no database"; }', /my-env.ts: load failed: no database$/],
+    ["load throws a UserError", 'load() { throw new UserError("no split"); }', /^no split$/],
+    ["expert throws", 'async expert() { throw new Error("no rows"); }', /my-env.ts:\d+:\d+: expert failed: no rows$/],
+    ["rescore throws", 'rescore() { throw new Error("odd"); }', /my-env.ts:\d+:\d+: rescore failed: odd$/],
+    ["gold does not solve its task", "", /^own@1: the gold replies of task 'a' do not solve it/],
+  ])("%s", async (_, changes, message) => {
+    const env = await loadEnv(broken(changes));
+    const used = env.load("train").then(async () => (env.rescore ? env.rescore({}) : env.expert("train")));
+    await expect(used).rejects.toThrow(UserError);
+    await expect(used).rejects.toThrow(message);
+  });
+
+  test("a policy throws", async () => {
+    const env = await loadEnv(broken('policies: { gold() { throw new Error("lost"); } }'));
+    const tasks = await env.load("train");
+    expect(() => tasks.replies("gold", "a", createRandom(1))).toThrow(/my-env.ts:\d+:\d+: policy 'gold' failed: lost$/);
   });
 });
 

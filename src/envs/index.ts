@@ -33,7 +33,7 @@ export async function loadEnv(nameOrFile: string): Promise<Env> {
     throw new UserError(`${nameOrFile} can't be loaded: ${errorText(error)}`);
   }
   const found = [...new Set(Object.values(module).filter(isEnv))];
-  if (found.length === 1) return found[0]!;
+  if (found.length === 1) return ofFile(nameOrFile, path, found[0]!);
   throw new UserError(
     found.length === 0
       ? `${nameOrFile} exports no environment; expected 'export const myEnv = defineEnv({ … })'.`
@@ -45,6 +45,53 @@ function isEnv(value: unknown): value is Env {
   if (typeof value !== "object" || value === null) return false;
   const env = value as Partial<Env>;
   return typeof env.id === "string" && typeof env.load === "function" && typeof env.parseOptions === "function";
+}
+
+/**
+ * A user's environment: what its file throws outside an episode is the user's to mend, told with its place in that file.
+ * A UserError goes on as ours: its class may be of a second copy of our files, which Node makes for a file that it takes
+ * for CommonJS.
+ */
+function ofFile(name: string, path: string, env: Env): Env {
+  function told(hook: string, error: unknown): UserError {
+    if (error instanceof Error && error.name === "UserError") return new UserError(error.message);
+    const at = (error instanceof Error ? error.stack : null)
+      ?.split("\n")
+      .find((line) => line.includes(path))
+      ?.match(/:\d+:\d+/)?.[0];
+    return new UserError(`${name}${at ?? ""}: ${hook} failed: ${errorText(error)}`);
+  }
+  const guarded =
+    <Arguments extends unknown[], Result>(hook: string, run: (...args: Arguments) => Promise<Result>) =>
+    (...args: Arguments): Promise<Result> =>
+      run(...args).catch((error: unknown) => {
+        throw told(hook, error);
+      });
+  return {
+    ...env,
+    parseOptions(options) {
+      try {
+        return env.parseOptions(options);
+      } catch (error) {
+        throw told("options", error);
+      }
+    },
+    load: guarded("load", async (split, options) => {
+      const tasks = await env.load(split, options);
+      return {
+        ...tasks,
+        replies(policy, task_id, random) {
+          try {
+            return tasks.replies(policy, task_id, random);
+          } catch (error) {
+            throw told(`policy '${policy}'`, error);
+          }
+        },
+      };
+    }),
+    expert: guarded("expert", env.expert),
+    rescore: env.rescore && guarded("rescore", env.rescore),
+  };
 }
 
 /** How a model's text can be read, by the protocol's name: what `parse` prints for a text. */
