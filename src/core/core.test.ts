@@ -209,6 +209,45 @@ describe("environments", () => {
     await expect(toy.load("test")).rejects.toThrow(UserError);
   });
 
+  test.each([
+    ["max_turns", { max_turns: "3" as never }, /defineEnv \(toy@3\): max_turns: expected a whole number of 1 or more/],
+    ["no turns at all", { max_turns: 0 }, /max_turns/],
+    ["options", { options: undefined as never }, /options: expected a zod schema/],
+    ["components", { components: undefined as never }, /components/],
+    ["no splits", { splits: [] }, /splits/],
+    ["a hook", { reset: "now" as never }, /reset: expected a function/],
+    ["policies without gold", { policies: {} as never }, /policies.gold: expected a function/],
+  ])("a declaration that does not fit is refused: %s", (_, changes, message) => {
+    expect(() => defineEnv({ ...spec, ...changes })).toThrow(message);
+    expect(() => defineEnv({ ...spec, ...changes })).toThrow(UserError);
+  });
+
+  test.each([
+    ["nothing", undefined, /toy@3: load\('train'\) gives something else than tasks/],
+    ["no tasks", { tasks: [], sources: {} }, /a split has at least one task/],
+    ["a task without an id", { tasks: [{ id: "a" }, {}], sources: {} }, /tasks.1.id/],
+    ["one id twice", { tasks: [{ id: "a" }, { id: "a" }], sources: {} }, /gives task 'a' twice/],
+    ["no account of its files", { tasks: [{ id: "a" }] }, /sources/],
+  ])("load gives %s", async (_, loaded, message) => {
+    const load = defineEnv({ ...spec, load: () => loaded as never }).load("train");
+    await expect(load).rejects.toThrow(message);
+    await expect(load).rejects.toThrow(UserError);
+  });
+
+  test("a task without a limit of turns is refused before it is played", async () => {
+    const env = defineEnv({ ...spec, max_turns: ({ id }) => (id === "t1" ? Number.NaN : 2) });
+    await expect(env.load("train")).rejects.toThrow(/toy@3: max_turns of task 't1'/);
+  });
+
+  test("a policy that gives no list of texts is refused", async () => {
+    const policies = { gold: () => ["yes"], late: async () => ["yes"], number: () => [5] };
+    const tasks = await defineEnv({ ...spec, policies: policies as never }).load("train");
+    for (const policy of ["late", "number"])
+      expect(() => tasks.replies(policy, "t0", createRandom(1))).toThrow(
+        `policy '${policy}' of task 't0' gives something else than a list of texts`,
+      );
+  });
+
   test("unknown tasks and policies are told with what there is", async () => {
     const tasks = await defineEnv(spec).load("train");
     expect(() => tasks.start("t9", { seed: 1 })).toThrow(/split train has no task 't9'. It has: t0, t1/);
@@ -226,7 +265,9 @@ describe("environments", () => {
     });
     expect(manifest).toMatchObject({ kind: "gold_replay", rows: 2, sources: { "data/x": "00" } });
     const wrong = await defineEnv({ ...spec, policies: { gold: () => ["no"] } }).load("train");
-    await expect(replayGold(wrong)).rejects.toThrow(/gold replies of task 't0' do not solve it/);
+    await expect(replayGold(wrong)).rejects.toThrow(
+      /gold replies of task 't0' do not solve it \(terminated, reward 0\)/,
+    );
   });
 
   test("a family without a format for stored trajectories says so by null", async () => {

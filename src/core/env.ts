@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
 import type { Message } from "./message.ts";
@@ -109,6 +110,7 @@ export interface Env {
 }
 
 export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>): Env {
+  checkSpec(spec);
   const name = spec.id.split("@")[0]!;
 
   function parseOptions(options: unknown = {}): Options {
@@ -119,7 +121,9 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
 
   async function load(split: string, rawOptions?: unknown): Promise<TaskSet> {
     const options = parseOptions(rawOptions);
-    const { tasks, sources } = await spec.load(split, options);
+    const loaded = await spec.load(split, options);
+    checkTasks(spec, split, loaded);
+    const { tasks, sources } = loaded;
     const byId = new Map(tasks.map((task) => [task.id, task]));
     function find(task_id: string): Task {
       const task = byId.get(task_id);
@@ -138,10 +142,10 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       max_turns: (task_id) => (typeof spec.max_turns === "number" ? spec.max_turns : spec.max_turns(find(task_id))),
       start: (task_id, episode) => startEpisode(spec, find(task_id), options, episode),
       replies(policy, task_id, random) {
-        const play = spec.policies[policy];
+        const play = Object.hasOwn(spec.policies, policy) ? spec.policies[policy] : undefined;
         if (!play)
           throw new UserError(`${name} has no policy '${policy}'. It has: ${Object.keys(spec.policies).join(", ")}.`);
-        return play(find(task_id), random, options);
+        return checkReplies(policy, task_id, play(find(task_id), random, options));
       },
     };
   }
@@ -179,7 +183,10 @@ export async function replayGold(tasks: TaskSet): Promise<{ rows: ExpertRow[]; m
     }
     const trajectory = await episode.finish();
     if (!trajectory.success)
-      throw new UserError(`${tasks.env_id}: the gold replies of task '${task_id}' do not solve it.`);
+      throw new UserError(
+        `${tasks.env_id}: the gold replies of task '${task_id}' do not solve it (${trajectory.ended_by}` +
+          `${trajectory.ended_why ? `: ${trajectory.ended_why}` : ""}, reward ${trajectory.reward}).`,
+      );
     rows.push({ id: task_id, task_id, prompt, turns, meta: {} });
   }
   return { rows, manifest: { kind: "gold_replay", split: tasks.split, rows: rows.length, sources: tasks.sources } };

@@ -137,6 +137,16 @@ describe("an environment that fails carries no reward", () => {
   const boom = () => {
     throw new Error("boom");
   };
+  const wrong = (value: unknown) => () => value as never;
+  const good = {
+    state: { turns: 1 },
+    thought: "",
+    action: null,
+    outcome: { kind: "ok", text: "" },
+    observations: [],
+    terminated: true,
+  };
+  const worth = { reward: 1, parts: { a: 1 }, metrics: {}, success: true };
   test.each<[string, Partial<Spec>, string, number]>([
     ["reset throws", { reset: boom }, "reset: boom", 0],
     ["reset rejects", { reset: async () => boom() }, "reset: boom", 0],
@@ -155,6 +165,34 @@ describe("an environment that fails carries no reward", () => {
       "score: a is Infinity",
       1,
     ],
+    ["reset gives nothing", { reset: wrong(undefined) }, "reset: what it gives does not fit: Invalid input", 0],
+    [
+      "reset gives no messages",
+      { reset: wrong({ state: { turns: 0 } }) },
+      "reset: what it gives does not fit: messages",
+      1,
+    ],
+    [
+      "reset gives a message of no known role",
+      { reset: wrong({ state: { turns: 0 }, messages: [{ role: "alien", content: "" }] }) },
+      "messages.0.role",
+      1,
+    ],
+    ["step gives nothing", { step: wrong(undefined) }, "step: what it gives does not fit: Invalid input", 1],
+    ["step gives null", { step: wrong(null) }, "step: what it gives does not fit: Invalid input", 1],
+    ["step gives a text for a message", { step: wrong({ ...good, observations: ["hi"] }) }, "observations.0", 1],
+    ["step's outcome is of no known kind", { step: wrong({ ...good, outcome: { kind: "fine" } }) }, "outcome.kind", 1],
+    [
+      "step gives what no log can hold",
+      { step: wrong({ ...good, outcome: { kind: "ok", text: "", payload: 1n } }) },
+      "step: action or outcome can't be written as JSON (Do not know how to serialize a BigInt)",
+      1,
+    ],
+    ["score gives nothing", { score: wrong(undefined) }, "score: what it gives does not fit", 1],
+    ["score is async", { score: wrong(Promise.resolve()) }, "score: it gives a promise; expected the score itself", 1],
+    ["score gives a text", { score: wrong({ ...worth, reward: "1" }) }, "reward: Invalid input: expected number", 1],
+    ["score leaves a component out", { score: wrong({ ...worth, parts: {} }) }, "parts are none; expected", 1],
+    ["score has a part too many", { score: wrong({ ...worth, parts: { a: 1, b: 1 } }) }, "parts are a, b; expected", 1],
   ])("%s", async (_, changes, why, sessions) => {
     const { start, closed } = environment(changes);
     const episode = await start();

@@ -1,4 +1,5 @@
 import type { EnvSpec, EpisodeContext, StepResult } from "./env.ts";
+import { checkScore, checkStart, checkStep } from "./env-checks.ts";
 import { errorText } from "./errors.ts";
 import type { Message } from "./message.ts";
 import { createRandom } from "./random.ts";
@@ -98,8 +99,8 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
   }
 
   const resetting = Promise.resolve().then(() => env.reset(task, context));
-  const start = await guarded("reset", () => resetting);
-  if (!start) resetting.then((late) => env.close?.(late.state)).catch(() => {}); // it came after its time-out: give it back
+  const start = await guarded("reset", async () => checkStart(await resetting));
+  if (!start) resetting.then((late) => env.close?.(late.state)).catch(() => {}); // it came late or misshapen: give it back
   if (start) {
     state = start.state;
     started = true;
@@ -151,9 +152,7 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
         task,
         envOptions,
       );
-      for (const [name, value] of Object.entries({ ...score.metrics, ...score.parts, reward: score.reward }))
-        if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${name} is ${value}`);
-      return { ...trajectory, ...score };
+      return { ...trajectory, ...checkScore(score, env.components) };
     } catch (error) {
       return { ...trajectory, ended_by: "error", ended_why: `score: ${errorText(error)}` };
     }
@@ -169,8 +168,8 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
     async reply(text) {
       if (ended || !started) return { observations: [], done: true };
       messages.push({ role: "assistant", content: text });
-      const result: StepResult<State> | null = await guarded("step", () =>
-        env.step(state as State, text, context, task),
+      const result: StepResult<State> | null = await guarded("step", async () =>
+        checkStep(await env.step(state as State, text, context, task)),
       );
       if (!result) return { observations: [], done: true };
       if (ended) return { observations: [], done: true }; // ended from outside meanwhile

@@ -97,7 +97,8 @@ describe("expert rows", () => {
   });
 
   test("gold replies that do not solve their task stop everything", async () => {
-    const spec = { ...arxivSpec, score: () => ({ reward: 0.9, parts: {}, metrics: {}, success: true }) };
+    const parts = Object.fromEntries(arxivSpec.components.map(({ name }) => [name, null]));
+    const spec = { ...arxivSpec, score: () => ({ reward: 0.9, parts, metrics: {}, success: true }) };
     await expect(expertRows(spec, "v3_81:train", optionsOf({ views: 1 }))).rejects.toThrow(
       /no strict success \(reward 0.9/,
     );

@@ -1,0 +1,131 @@
+import { z } from "zod";
+import type { EnvSpec, StartResult, StepResult } from "./env.ts";
+import { errorText, UserError } from "./errors.ts";
+import { messageSchema } from "./message.ts";
+import type { Score } from "./reward.ts";
+import type { LoadedTasks, TaskBase } from "./task.ts";
+import { describeIssues } from "./tool.ts";
+
+// What an environment declares and gives back, checked: a user's file runs without its types having been. Nothing is
+// parsed anew: what fits goes on as it is.
+
+const hook = z.custom((value) => typeof value === "function", "expected a function");
+const turnLimit = z.int().positive();
+
+const specSchema = z.object({
+  id: z.string().min(1),
+  summary: z.string(),
+  options: z.custom(
+    (value) => typeof (value as z.ZodType | undefined)?.safeParse === "function",
+    "expected a zod schema, as z.strictObject({})",
+  ),
+  max_turns: z.union([turnLimit, hook], "expected a whole number of 1 or more, or a function of a task"),
+  tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.object({}) })),
+  components: z.array(z.object({ name: z.string(), range: z.tuple([z.number(), z.number()]) })),
+  splits: z.array(z.string()).min(1),
+  load: hook,
+  reset: hook,
+  step: hook,
+  score: hook,
+  close: hook.optional(),
+  policies: z.looseObject({ gold: hook }).catchall(hook),
+  expert: hook.optional(),
+  category: hook.optional(),
+  rescore: hook.optional(),
+});
+
+/** @throws UserError naming everything in the declaration that does not fit */
+export function checkSpec(spec: { id: string }): void {
+  const parsed = specSchema.safeParse(spec);
+  if (!parsed.success) throw new UserError(`defineEnv (${String(spec.id)}): ${describeIssues(parsed.error)}`);
+}
+
+const tasksSchema = z.object({
+  tasks: z.array(z.looseObject({ id: z.string().min(1) })).min(1, "a split has at least one task"),
+  sources: z.record(z.string(), z.string()),
+});
+
+/** @throws UserError where `load` gives no tasks, an id twice, or a task whose turns have no limit */
+export function checkTasks<Task extends TaskBase, State, Options>(
+  spec: EnvSpec<Task, State, Options>,
+  split: string,
+  loaded: LoadedTasks<Task>,
+): void {
+  const where = `${spec.id}: load('${split}')`;
+  const parsed = tasksSchema.safeParse(loaded);
+  if (!parsed.success) throw new UserError(`${where} gives something else than tasks: ${describeIssues(parsed.error)}`);
+  const ids = new Set<string>();
+  for (const task of loaded.tasks) {
+    if (ids.has(task.id)) throw new UserError(`${where} gives task '${task.id}' twice.`);
+    ids.add(task.id);
+    if (typeof spec.max_turns === "number") continue;
+    const limit = turnLimit.safeParse(spec.max_turns(task));
+    if (!limit.success)
+      throw new UserError(`${spec.id}: max_turns of task '${task.id}': ${describeIssues(limit.error)}`);
+  }
+}
+
+const startSchema = z.object({ messages: z.array(messageSchema) });
+
+/** @throws Error saying what does not fit */
+export function checkStart<State>(result: StartResult<State>): StartResult<State> {
+  return fitting(startSchema, result);
+}
+
+const stepSchema = z.object({
+  thought: z.string(),
+  action: z.object({ name: z.string(), args: z.record(z.string(), z.unknown()) }).nullable(),
+  outcome: z.object({ kind: z.enum(["ok", "tool_error", "parse_error", "fallback", "terminal"]), text: z.string() }),
+  observations: z.array(messageSchema),
+  terminated: z.boolean(),
+});
+
+/** @throws Error saying what does not fit, or cannot stand in a log */
+export function checkStep<State>(result: StepResult<State>): StepResult<State> {
+  fitting(stepSchema, result);
+  try {
+    JSON.stringify([result.action?.args, result.outcome.payload]);
+  } catch (error) {
+    throw new Error(`action or outcome can't be written as JSON (${errorText(error).split("\n")[0]})`);
+  }
+  return result;
+}
+
+const scoreSchema = z.object({
+  reward: z.number(),
+  parts: z.record(z.string(), z.number().nullable()),
+  metrics: z.record(z.string(), z.union([z.number(), z.boolean(), z.string(), z.null()])),
+  success: z.boolean(),
+});
+
+/** @throws Error saying what does not fit: every component has its part, and every number is finite */
+export function checkScore(score: Score, components: readonly { name: string }[]): Score {
+  if (typeof (score as unknown as Promise<Score> | undefined)?.then === "function")
+    throw new Error("it gives a promise; expected the score itself, from a function that is not async");
+  for (const [name, value] of Object.entries({ ...score?.metrics, ...score?.parts, reward: score?.reward }))
+    if (typeof value === "number" && !Number.isFinite(value)) throw new Error(`${name} is ${value}`);
+  fitting(scoreSchema, score);
+  const expected = components.map(({ name }) => name).sort();
+  const parts = Object.keys(score.parts).sort();
+  if (expected.join() !== parts.join())
+    throw new Error(
+      `parts are ${parts.join(", ") || "none"}; expected the components: ${expected.join(", ") || "none"}`,
+    );
+  return score;
+}
+
+/** @throws UserError where a policy gives anything but texts */
+export function checkReplies(policy: string, task_id: string, replies: unknown): string[] {
+  const parsed = z.array(z.string()).safeParse(replies);
+  if (!parsed.success)
+    throw new UserError(
+      `policy '${policy}' of task '${task_id}' gives something else than a list of texts: ${describeIssues(parsed.error)}`,
+    );
+  return replies as string[];
+}
+
+function fitting<Value>(schema: z.ZodType, value: Value): Value {
+  const parsed = schema.safeParse(value);
+  if (!parsed.success) throw new Error(`what it gives does not fit: ${describeIssues(parsed.error)}`);
+  return value;
+}
