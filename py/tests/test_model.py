@@ -1,6 +1,7 @@
 """Loading a policy: where it comes from, in which precision, and what is said where there is none."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -8,7 +9,16 @@ import time
 import pytest
 import torch
 from trainers import model
-from trainers.model import UserError, choose_device, choose_dtype, find_model, load_policy, load_tokenizer
+from trainers.model import (
+    UserError,
+    check_weights,
+    choose_device,
+    choose_dtype,
+    find_model,
+    load_model_config,
+    load_policy,
+    load_tokenizer,
+)
 from transformers import AutoTokenizer
 
 
@@ -120,3 +130,63 @@ def test_on_a_cpu_trl_computes_in_float32_without_checkpointing_unless_asked(tin
     assert model.precision_arguments(policy, asked) == {"use_cpu": True}
     monkeypatch.setattr(model, "cpu_has_bf16", lambda: False)  # many times slower there
     assert model.precision_arguments(policy, asked) == {"use_cpu": True, "bf16": False}
+
+
+def copy_of(folder, tmp_path, **files):
+    """A copy of a model's folder with files replaced, or left out where None."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    for name, content in files.items():
+        path = next(copy.glob(f"{name}.*"))
+        path.unlink() if content is None else path.write_bytes(content)
+    return str(copy)
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"model": None}, r"no weights are in this folder"),
+        ({"model": b""}, r"model.safetensors: its header can't be loaded"),
+        ({"model": b"x" * 1000}, r"model.safetensors: its header can't be loaded"),
+    ],
+)
+def test_weights_that_are_not_whole_are_found_before_they_load(tiny_folder, tmp_path, files, message):
+    broken = copy_of(tiny_folder, tmp_path, **files)
+    with pytest.raises(UserError, match=message):
+        check_weights(broken)
+    with pytest.raises(UserError, match="its model can't be loaded"):
+        load_policy({"model": broken, "seed": 0})
+
+
+def test_weights_that_were_cut_off_are_found_before_they_load(tiny_folder, tmp_path):
+    whole = (tiny_folder / "model.safetensors").read_bytes()
+    with pytest.raises(UserError, match="its header can't be loaded"):
+        check_weights(copy_of(tiny_folder, tmp_path, model=whole[:-10]))
+    check_weights(str(tiny_folder))
+
+
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"model_type": "zork"}'])
+def test_a_config_that_is_none_is_the_users_mistake(tiny_folder, tmp_path, content):
+    broken = copy_of(tiny_folder, tmp_path, config=content)
+    with pytest.raises(UserError, match=r"config\.json can't be loaded"):
+        load_model_config(broken)
+    with pytest.raises(UserError, match="can't be loaded"):
+        load_policy({"model": broken, "seed": 0})
+
+
+def test_weights_that_the_library_would_make_up_are_refused(tiny_folder, tmp_path):
+    config = json.loads((tiny_folder / "config.json").read_text())
+    config["num_hidden_layers"] += 1
+    config.pop("layer_types", None)
+    broken = copy_of(tiny_folder, tmp_path, config=json.dumps(config).encode())
+    with pytest.raises(
+        UserError, match=r"of the weights that its config\.json asks for are not there, as model\.layers"
+    ):
+        load_policy({"model": broken, "seed": 0})
+
+
+@pytest.mark.parametrize("content", [None, b"{}", b"{"])
+def test_a_tokenizer_that_is_none_is_the_users_mistake(tiny_folder, tmp_path, content):
+    broken = copy_of(tiny_folder, tmp_path, tokenizer=content)
+    with pytest.raises(UserError, match="its tokenizer"):
+        load_tokenizer(broken)

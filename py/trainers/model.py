@@ -1,12 +1,15 @@
 """Loads a policy: model, tokenizer and chat format, with precision and device by hardware. No other file does."""
 
+import contextlib
 import difflib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -65,7 +68,7 @@ def load_policy(request: dict, *, training: bool = True) -> Policy:
     # The optimizer's small steps vanish in 16 bits, so weights under full training stay float32 and the trainer
     # computes in `dtype` by autocast. Frozen weights need no more than `dtype`; peft keeps adapters in float32.
     full = training and lora is None and not adapter
-    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32 if full else dtype)
+    model = _load_weights(base, torch.float32 if full else dtype)
     if adapter:
         model = _load_adapter(model, source, lora, training)
     elif lora is not None:
@@ -90,7 +93,10 @@ def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
     source = find_model(model)
     if is_adapter(source) and not (Path(source) / "tokenizer_config.json").is_file():
         source = adapter_base(source)
-    tokenizer = AutoTokenizer.from_pretrained(source)
+    with _loading(model, "tokenizer"):
+        tokenizer = AutoTokenizer.from_pretrained(source)
+    if len(tokenizer) <= len(set(tokenizer.all_special_tokens)):  # transformers makes an empty one where there is none
+        raise UserError(f"{model}: its tokenizer knows no word; is tokenizer.json missing?")
     if tokenizer.pad_token is None:
         # Masks and labels are built token by token, so that pad = eos hides no end of turn from the loss.
         tokenizer.pad_token = tokenizer.eos_token
@@ -120,7 +126,37 @@ def chat_format(
 def load_model_config(model: str):
     """The transformers config of a model, without its weights."""
     source = find_model(model)
-    return AutoConfig.from_pretrained(adapter_base(source) if is_adapter(source) else source)
+    base = adapter_base(source) if is_adapter(source) else source
+    with _loading(model, "config.json"):
+        return AutoConfig.from_pretrained(base)
+
+
+def check_weights(model: str) -> None:
+    """Raises UserError where a folder's weights are missing or cut off. Reads no more than their headers."""
+    source = find_model(model)
+    for folder in [Path(source), Path(adapter_base(source))] if is_adapter(source) else [Path(source)]:
+        if not folder.is_dir():
+            continue  # on the hub
+        files = sorted(folder.glob("*.safetensors"))
+        if not files and not any(folder.glob("*.bin")):
+            raise UserError(f"{folder}: no weights are in this folder; expected *.safetensors, or *.bin.")
+        for file in files:
+            with _loading(str(file), "header"), safe_open(file, framework="pt"):
+                pass
+
+
+@contextlib.contextmanager
+def _loading(model: str, part: str) -> Iterator[None]:
+    """A UserError for whatever a library's loader raises; which classes those are is its affair, and changes."""
+    try:
+        yield
+    except (UserError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        reason = str(error).strip().split("\n")[0] or type(error).__name__
+        raise UserError(
+            f"{model}: its {part} can't be loaded ({reason}). Is it whole, and for this version?"
+        ) from error
 
 
 def context_limit(config) -> int | None:
@@ -191,7 +227,8 @@ def adapter_base(source: str) -> str:
     """The base model of an adapter's folder."""
     from peft import PeftConfig
 
-    base = PeftConfig.from_pretrained(source).base_model_name_or_path
+    with _loading(source, "adapter_config.json"):
+        base = PeftConfig.from_pretrained(source).base_model_name_or_path
     if not base:
         raise UserError(f"{source}/adapter_config.json names no base model (base_model_name_or_path).")
     try:
@@ -276,6 +313,17 @@ def describe_hardware(device: torch.device, dtype: torch.dtype) -> dict[str, Any
     return description
 
 
+def _load_weights(base: str, dtype: torch.dtype) -> PreTrainedModel:
+    with _loading(base, "model"):
+        model, loading = AutoModelForCausalLM.from_pretrained(base, dtype=dtype, output_loading_info=True)
+    if missing := sorted(loading["missing_keys"]):  # the library makes them up, and warns
+        raise UserError(
+            f"{base}: {len(missing)} of the weights that its config.json asks for are not there, as {missing[0]}. "
+            f"Take a whole causal language model whose config.json belongs to its weights."
+        )
+    return model
+
+
 def _add_lora(model: PreTrainedModel, lora: dict):
     from peft import LoraConfig, get_peft_model
 
@@ -297,7 +345,8 @@ def _load_adapter(base: PreTrainedModel, source: str, lora: dict | None, trainin
     """Goes on with an adapter that was trained before: a second one on top of it would have to be merged by hand."""
     from peft import PeftModel
 
-    model = PeftModel.from_pretrained(base, source, is_trainable=training)
+    with _loading(source, "adapter"):
+        model = PeftModel.from_pretrained(base, source, is_trainable=training)
     rank = model.peft_config["default"].r
     if lora and lora.get("r", rank) != rank:
         raise UserError(

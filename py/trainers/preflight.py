@@ -12,7 +12,15 @@ import trl
 from packaging.version import Version
 from trl import GRPOConfig, SFTConfig
 
-from trainers.model import UserError, chat_format, context_limit, did_you_mean, load_model_config, load_tokenizer
+from trainers.model import (
+    UserError,
+    chat_format,
+    check_weights,
+    context_limit,
+    did_you_mean,
+    load_model_config,
+    load_tokenizer,
+)
 from trainers.tokens import ChatFormat, transcript_of
 
 # Before 0.28 rollout_func is only called on the vLLM server's path: multi-turn sampling would silently disappear.
@@ -95,6 +103,7 @@ def run(request: dict, host) -> dict:
     try:
         chat = chat_format(request["model"], load_tokenizer(request["model"]), request.get("chat_template_kwargs"))
         limit = context_limit(load_model_config(request["model"]))
+        check_weights(request["model"])
         if request["gold"]:
             longest = longest_solution(request["gold"], chat)
             found, noted = budget_problems(longest, request["budgets"], limit)
