@@ -7,6 +7,7 @@ import { messageSchema } from "./core/message.ts";
 import type { ExpertRow } from "./core/task.ts";
 import { describeIssues } from "./core/tool.ts";
 import { writeJson, writeWhole } from "./run-folder.ts";
+import { readTextFile } from "./text-file.ts";
 import { parseJsonLines } from "./trajectory-log.ts";
 
 // Expert rows on disk: JSON lines, and beside them a manifest that says what they are made of.
@@ -44,14 +45,9 @@ export function writeExpertRows(path: string, { rows, manifest }: ExpertData): v
  * @throws UserError naming file and line of a row that does not fit; or when the file is not the one its manifest describes.
  */
 export function readExpertRows(path: string): ExpertData {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    throw new UserError(`${path}: ${errorText(error)}`);
-  }
-  const manifest = readManifest(path, hash(text));
-  const rows = parseJsonLines(text.replace(/^\uFEFF/, ""), path).map(({ line, value }) => {
+  const text = readTextFile(path);
+  const manifest = readManifest(path, createHash("sha256").update(readFileSync(path)).digest("hex"));
+  const rows = parseJsonLines(text, path).map(({ line, value }) => {
     const parsed = rowSchema.safeParse(value);
     if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}.`);
     return parsed.data;
