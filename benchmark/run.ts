@@ -55,7 +55,8 @@ export function joinTaskSets(sets: readonly TaskSet[]): TaskSet {
 /** Only the tasks named. @throws UserError for one that is not there */
 export function pickTasks(tasks: TaskSet, ids: readonly string[]): TaskSet {
   if (ids.length === 0) return tasks;
-  for (const id of ids) {
+  for (const [index, id] of ids.entries()) {
+    if (ids.indexOf(id) !== index) throw new UserError(`task_ids names '${id}' twice.`);
     if (tasks.ids.includes(id)) continue;
     const near = nearest(id, tasks.ids);
     throw new UserError(`task_ids: ${tasks.split} has no task '${id}'${near ? `; did you mean '${near}'?` : "."}`);
@@ -154,6 +155,9 @@ async function playScripted({ tasks, policy, episodes, log, max_turns, timeout_m
 
 // ---------------------------------------------------------------------------------------- the two commands
 
+/** All episodes are planned at the start, in memory. */
+const MOST_TRIALS = 10_000;
+
 const playKeys = {
   ...runKeys,
   ...envKeys,
@@ -164,7 +168,7 @@ const playKeys = {
     .describe("Splits to play; left out: the environment's first."),
   task_ids: z.array(z.string()).default([]).describe("Only these tasks."),
   policy: z.string().default("gold").describe("model:<folder or hub id>, gold, or a baseline of the environment."),
-  repeat: z.int().positive().default(3).describe("Trials of each task."),
+  repeat: z.int().positive().max(MOST_TRIALS).default(3).describe("Trials of each task."),
   ...samplingKeys,
   batch_size: z.int().positive().default(32).describe("Episodes that a model plays at a time."),
   ...episodeKeys,
@@ -172,7 +176,10 @@ const playKeys = {
 };
 
 const benchConfig = z.object({ ...playKeys, seed: runKeys.seed.default(45) });
-const rolloutConfig = z.object({ ...playKeys, repeat: z.int().positive().default(1).describe("Trials of each task.") });
+const rolloutConfig = z.object({
+  ...playKeys,
+  repeat: playKeys.repeat.unwrap().default(1).describe("Trials of each task."),
+});
 type PlayConfig = z.output<typeof benchConfig>;
 
 /** Keys that only a model's policy reads. */
@@ -197,6 +204,8 @@ async function playIntoFolder(
   const config = withModelsOptions(given, context.given, progress);
   const env = await loadEnv(config.env);
   const splits = config.split ?? [env.splits[0]!];
+  const twice = splits.find((split, index) => splits.indexOf(split) !== index);
+  if (twice !== undefined) throw new UserError(`split names '${twice}' twice.`);
   const sets = await Promise.all(splits.map((split) => env.load(split, config.env_options)));
   const tasks = pickTasks(joinTaskSets(sets), config.task_ids);
   const model = modelOf(config.policy);
@@ -289,12 +298,17 @@ function pickFrom(set: TaskSet, played: TaskSet): TaskSet {
   return { ...set, ids: set.ids.filter((id) => played.ids.includes(id)) };
 }
 
-/** A model of one of our runs is played under the options that it was trained with, unless others are given. */
+/** A model of one of our runs is played in the environment and under the options of that run, unless others are given. */
 function withModelsOptions(config: PlayConfig, given: ReadonlySet<string>, progress: Progress): PlayConfig {
   const model = modelOf(config.policy);
   const trained = model === null ? null : readRunConfig(join(model, ".."));
-  if (!trained || trained.env !== config.env) return config;
+  if (typeof trained?.env !== "string") return config;
   const taken: Partial<PlayConfig> = {};
+  if (trained.env !== config.env) {
+    if (given.has("env")) return config;
+    taken.env = trained.env;
+    progress.line(`env as in the model's own run: ${trained.env}`);
+  }
   for (const key of ["env_options", "chat_template_kwargs"] as const) {
     const value = trained[key];
     if (given.has(key) || typeof value !== "object" || value === null) continue;
