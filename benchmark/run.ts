@@ -1,9 +1,11 @@
+import { setMaxListeners } from "node:events";
+import { constants } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { type Judgement, judge } from "../eval/run.ts";
 import { serveEpisodes } from "../src/bridge/episodes.ts";
 import { type EntryResult, type EpisodeRequest, entries, type Sampling } from "../src/bridge/protocol.ts";
-import { type Python, startPython } from "../src/bridge/python.ts";
+import { type Python, Stopped, startPython } from "../src/bridge/python.ts";
 import type { TaskSet } from "../src/core/env.ts";
 import { nearest, UserError } from "../src/core/errors.ts";
 import { createRandom } from "../src/core/random.ts";
@@ -128,7 +130,31 @@ export async function play(options: PlayOptions): Promise<EntryResult<"play"> | 
 
 const SCRIPTED_AT_A_TIME = 16;
 
-async function playScripted({ tasks, policy, episodes, log, max_turns, timeout_ms, seed }: PlayOptions): Promise<void> {
+/** tsx and npm pass on a Ctrl-C that the terminal has already sent us: within this time it is the same one. */
+const SAME_SIGNAL_MS = 1000;
+
+async function playScripted(options: PlayOptions): Promise<void> {
+  const stop = new AbortController();
+  setMaxListeners(0, stop.signal); // each episode of a batch listens
+  let asked_ms: number | null = null;
+  function onSignal(signal: NodeJS.Signals) {
+    if (asked_ms !== null && performance.now() - asked_ms > SAME_SIGNAL_MS)
+      process.exit(128 + constants.signals[signal]);
+    asked_ms ??= performance.now();
+    stop.abort(signal);
+  }
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  try {
+    await playReplies(options, stop.signal);
+  } finally {
+    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+  }
+}
+
+async function playReplies(
+  { tasks, policy, episodes, log, max_turns, timeout_ms, seed }: PlayOptions,
+  signal: AbortSignal,
+): Promise<void> {
   for (let first = 0; first < episodes.length; first += SCRIPTED_AT_A_TIME) {
     const played = await Promise.all(
       episodes.slice(first, first + SCRIPTED_AT_A_TIME).map(async ({ task_id, seed: episodeSeed, trial }) => {
@@ -140,6 +166,7 @@ async function playScripted({ tasks, policy, episodes, log, max_turns, timeout_m
           policy,
           max_turns: max_turns ?? undefined,
           timeout_ms,
+          signal,
         });
         for (const reply of replies) {
           if (episode.ended_by) break;
@@ -150,6 +177,7 @@ async function playScripted({ tasks, policy, episodes, log, max_turns, timeout_m
       }),
     );
     for (const trajectory of played) log?.write(trajectory);
+    if (signal.aborted) throw new Stopped(signal.reason, `Stopped by ${signal.reason}; what was played is in the log.`);
   }
 }
 
@@ -282,7 +310,7 @@ async function playIntoFolder(
       });
       return { dir, logPath: log.path, sets: sets.map((set) => pickFrom(set, tasks)), tasks, config, account };
     } catch (error) {
-      run.update({ status: "failed", finished: new Date().toISOString() });
+      run.update({ status: error instanceof Stopped ? "stopped" : "failed", finished: new Date().toISOString() });
       throw error;
     } finally {
       log.close();

@@ -349,6 +349,33 @@ describe("as a process of its own", () => {
     expect([stdout, stderr, exitCode]).toEqual([expect.stringMatching(/^{"id":0,/), "", 0]);
   });
 
+  test("a Ctrl-C ends scripted play in order: the log is kept, the folder given back", async () => {
+    const example = JSON.stringify(join(import.meta.dirname, "../examples/guess-the-number.ts"));
+    const env = write(
+      "waits.mts",
+      `import { guessTheNumber } from ${example};
+       const load = async (...given) => {
+         const tasks = await guessTheNumber.load(...given);
+         return { ...tasks, start: async (...task) => {
+           const episode = await tasks.start(...task);
+           setTimeout(() => process.kill(process.pid, "SIGINT"), 100);
+           await new Promise((resolve) => setTimeout(resolve, 300));
+           return episode;
+         } };
+       };
+       export const waits = { ...guessTheNumber, load };`,
+    );
+    const { exitCode, stderr } = shell(`${command} rollout --env ${env} --name interrupted`);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining("Stopped by SIGINT; what was played is in the log."),
+    ]);
+    const dir = join(folder, "runs", "interrupted");
+    expect(JSON.parse(readFileSync(join(dir, "manifest.json"), "utf8"))).toMatchObject({ status: "stopped" });
+    expect(existsSync(join(dir, "lock"))).toBe(false);
+    expect(readTrajectories(join(dir, "trajectories", "rank-0.jsonl"))).toHaveLength(16);
+  });
+
   test("what an environment's file prints is not among the results; what it throws late exits with 3", () => {
     const example = JSON.stringify(join(import.meta.dirname, "../examples/guess-the-number.ts"));
     const played = (name: string, text: string) =>
