@@ -59,7 +59,9 @@ export const sft = defineRecipe({
       .positive()
       .nullable()
       .default(null)
-      .describe("Muon's, for the layers' matrices: small models learn in fewer steps; left out: trainer.optim for all."),
+      .describe(
+        "Muon's, for the layers' matrices: small models learn in fewer steps; left out: trainer.optim for all.",
+      ),
     ...loraKeys,
     ...chatKeys,
     ...trainerKey("SFTConfig"),
