@@ -15,7 +15,10 @@ export async function scoreFile(env: Env, file: string, options: Record<string, 
   const results: unknown[] = [];
   for (const { line, value } of parseJsonLines(text, name)) {
     try {
-      results.push(await env.rescore(value, options));
+      const result = await env.rescore(value, options);
+      if (result === undefined)
+        throw new UserError(`${env.name}'s rescore gives nothing; expected a result for each line.`);
+      results.push(result);
     } catch (error) {
       if (error instanceof UserError) throw new UserError(`${name}, line ${line}: ${error.message}`);
       throw error;

@@ -3,8 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { z } from "zod";
 import { errorText, UserError } from "./core/errors.ts";
-import { messageSchema } from "./core/message.ts";
-import type { ExpertRow } from "./core/task.ts";
+import { type ExpertRow, expertRowSchema } from "./core/task.ts";
 import { describeIssues } from "./core/tool.ts";
 import { writeJson, writeWhole } from "./run-folder.ts";
 import { readTextFile } from "./text-file.ts";
@@ -16,17 +15,6 @@ export interface ExpertData {
   rows: ExpertRow[];
   manifest: Record<string, unknown>;
 }
-
-const rowSchema: z.ZodType<ExpertRow> = z.strictObject(
-  {
-    id: z.string(),
-    task_id: z.string(),
-    prompt: z.array(messageSchema).min(1),
-    turns: z.array(z.strictObject({ reply: z.string(), observations: z.array(messageSchema) })).min(1),
-    meta: z.record(z.string(), z.unknown()).default({}),
-  },
-  { error: (issue) => (issue.code === "invalid_type" ? "row must be an object" : undefined) },
-);
 
 /** `rows.jsonl` has its manifest in `rows.manifest.json`. */
 export function manifestPath(path: string): string {
@@ -48,7 +36,7 @@ export function readExpertRows(path: string): ExpertData {
   const text = readTextFile(path);
   const manifest = readManifest(path, createHash("sha256").update(readFileSync(path)).digest("hex"));
   const rows = parseJsonLines(text, path).map(({ line, value }) => {
-    const parsed = rowSchema.safeParse(value);
+    const parsed = expertRowSchema.safeParse(value);
     if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}.`);
     return parsed.data;
   });
