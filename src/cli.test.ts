@@ -383,6 +383,10 @@ describe("as a process of its own", () => {
     const { stdout, stderr } = played("prints.mts", 'console.log("hello");');
     expect(stdout).toMatch(/^{"task_id":"n42"/);
     expect(stderr).toContain("hello");
+    expect(played("never.mts", "await new Promise(() => {});")).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining("never settles"),
+    });
     expect(played("late.mts", 'Promise.reject(new Error("late"));')).toMatchObject({
       exitCode: 3,
       stderr: expect.stringContaining("late"),

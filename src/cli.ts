@@ -240,6 +240,9 @@ function report(error: unknown): ExitCode {
   return 3;
 }
 
+/** Node's own exit code where the program waits for a promise that nothing can settle any more. */
+const UNSETTLED = 13;
+
 /** `main` as a process of its own. */
 export async function runProcess(): Promise<void> {
   for (const stream of [process.stdout, process.stderr])
@@ -248,7 +251,16 @@ export async function runProcess(): Promise<void> {
     });
   globalThis.console = new Console(process.stderr); // stdout is for results, whatever an environment prints
   process.on("uncaughtException", (error) => process.exit(report(error))); // Node's own exit code would be a gate's
+  let settled = false;
+  process.on("exit", (code) => {
+    if (settled || (code !== 0 && code !== UNSETTLED)) return;
+    process.stderr.write(
+      "The work is not done, and nothing is left to wait for: a promise of the environment never settles.\n",
+    );
+    process.exitCode = 3;
+  });
   process.exitCode = await main(process.argv.slice(2));
+  settled = true;
 }
 
 if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) await runProcess();
