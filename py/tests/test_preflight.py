@@ -108,7 +108,7 @@ def test_longest_run():
     assert longest_run([]) == 0
 
 
-LONGEST = {"prompt": 100, "turn": 61, "policy": 150, "observation": 200, "total": 450}
+LONGEST = {"prompt": 100, "turn": 61, "policy": 150, "observation": 200, "total": 450, "least_total": 400}
 
 
 def test_a_budget_too_small_for_the_gold_solution_is_refused_with_64_tokens_to_spare():
@@ -129,11 +129,18 @@ def test_the_models_own_context_is_a_limit_too():
     assert "400 positions" in problems[0] and "450" in problems[0]
 
 
+def test_rows_longer_than_max_length_are_refused_where_all_that_were_sent_are():
+    assert budget_problems(LONGEST, {"max_length": 420}, None) == ([], [])  # the longest may be left out
+    (problem,), _ = budget_problems(LONGEST, {"max_length": 399}, None)
+    assert "max_length is 399" in problem and "--max-length 450" in problem
+
+
 def test_gold_solutions_are_measured_in_the_models_own_tokens(request_of):
     result = preflight.run(request_of(gold=[gold("yes"), gold("yes " * 30, turns=3)]), FakeHost())
     assert result["ok"], result["problems"]
     longest = result["longest"]
     assert longest["turn"] > 30 and longest["policy"] == 3 * longest["turn"]
+    assert 0 < longest["least_total"] < longest["total"]
     assert longest["total"] == longest["prompt"] + longest["policy"] + longest["observation"]
 
 

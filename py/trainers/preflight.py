@@ -277,9 +277,11 @@ def longest_solution(rows: list[dict], chat: ChatFormat) -> dict[str, int]:
     """Tokens that the worked solutions need, each figure the largest of any row.
 
     `prompt`: before the first reply; `turn`: of one reply with its end token; `policy`: of all replies;
-    `observation`: of all that the environment and the template add; `total`: of the whole context.
+    `observation`: of all that the environment and the template add; `total`: of the whole context. `least_total` is
+    the smallest: of rows sent because they are long, what the shortest of them takes.
     """
     longest = dict.fromkeys(("prompt", "turn", "policy", "observation", "total"), 0)
+    least_total = None
     for row in rows:
         transcript = transcript_of(row, chat)
         policy = sum(transcript.env_mask)
@@ -291,7 +293,8 @@ def longest_solution(rows: list[dict], chat: ChatFormat) -> dict[str, int]:
             "total": len(transcript.prompt_ids) + len(transcript.completion_ids),
         }
         longest = {name: max(longest[name], figure) for name, figure in figures.items()}
-    return longest
+        least_total = min(figures["total"], least_total or figures["total"])
+    return {**longest, "least_total": least_total or 0}
 
 
 def longest_run(mask: list[int]) -> int:
@@ -310,7 +313,6 @@ def budget_problems(longest: dict[str, int], budgets: dict[str, int | None], lim
         ("max_turn_tokens", "turn", "the longest gold reply"),
         ("max_episode_tokens", "policy", "the replies of the longest gold solution"),
         ("max_context_tokens", "total", "the longest gold solution with its prompt and observations"),
-        ("max_length", "total", "the longest gold solution with its prompt and observations"),
     ]
     for name, figure, what in checks:
         budget, need = budgets.get(name), longest[figure]
@@ -321,12 +323,20 @@ def budget_problems(longest: dict[str, int], budgets: dict[str, int | None], lim
                 f"{name} is {budget}, but {what} takes {need} tokens. "
                 f"Set --{name.replace('_', '-')} {need + SPARE_TOKENS}."
             )
-        elif name != "max_length" and need + SPARE_TOKENS > budget:  # a policy says the same in more words
+        elif need + SPARE_TOKENS > budget:  # a policy says the same in more words
             warned.append(
                 f"{name} is {budget}; {what} takes {need} tokens, which leaves fewer than {SPARE_TOKENS} to spare."
             )
-        if limit is not None and budget > limit and name in ("max_context_tokens", "max_length"):
-            warned.append(f"{name} is {budget}, more than the {limit} positions the model has; {limit} counts.")
+    for name in ("max_context_tokens", "max_length"):
+        if limit is not None and (budgets.get(name) or 0) > limit:
+            warned.append(f"{name} is {budgets[name]}, more than the {limit} positions the model has; {limit} counts.")
+    # SFT sends just more rows than may be left out, the longest ones: where none of them fits, training would refuse.
+    max_length = budgets.get("max_length")
+    if max_length is not None and longest["least_total"] > max_length:
+        problems.append(
+            f"max_length is {max_length}, but more than 1 % of the rows are longer; the longest takes "
+            f"{longest['total']} tokens. Set --max-length {longest['total']}, or shorten the rows."
+        )
     if limit is not None and longest["total"] > limit:
         problems.append(
             f"the model has {limit} positions, but {checks[2][2]} takes {longest['total']} tokens. "

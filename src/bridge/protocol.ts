@@ -198,7 +198,14 @@ export const entries = {
       warnings: z.array(z.string()),
       /** Tokens of the longest worked solution; null without `gold`. */
       longest: z
-        .strictObject({ prompt: count, turn: count, policy: count, observation: count, total: count })
+        .strictObject({
+          prompt: count,
+          turn: count,
+          policy: count,
+          observation: count,
+          total: count,
+          least_total: count,
+        })
         .nullable(),
     }),
   },

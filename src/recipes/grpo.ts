@@ -182,7 +182,7 @@ export const grpo = defineRecipe({
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
               `model: ${run.path("final")}`,
-              `Next: trestle bench --policy model:${run.path("final")}`,
+              `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`,
             ].join("\n"),
           };
         } finally {

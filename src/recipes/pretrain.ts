@@ -1,4 +1,4 @@
-import { cpSync, rmSync } from "node:fs";
+import { cpSync, existsSync, readdirSync, renameSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
@@ -12,7 +12,7 @@ import { writeReport } from "../report.ts";
 import { freeName, openRun, writeWhole } from "../run-folder.ts";
 import { makeDialogue, type Stage } from "../tiny/dialogues.ts";
 import { defineRecipe } from "./recipe.ts";
-import { dryRun, envKeys, finishRun, localPath, requireFree, runKeys } from "./shared.ts";
+import { dryRun, envKeys, finishRun, localPath, refuse, requireFree, requireWritable, runKeys } from "./shared.ts";
 
 const steps = z.int().nonnegative();
 
@@ -31,12 +31,18 @@ export const pretrain = defineRecipe({
         "Its worked solutions are known to the tokenizer, not to the model; left out: the environment's first.",
       ),
     copy_to: z.string().nullable().default(null).describe("A folder that the finished model replaces."),
-    threads: z.int().positive().nullable().default(null).describe("CPU threads; left out: torch's own choice."),
+    threads: z
+      .int()
+      .positive()
+      .max(1024)
+      .nullable()
+      .default(null)
+      .describe("CPU threads; left out: torch's own choice."),
     vocab_size: z.int().min(300).default(2048),
-    hidden_size: z.int().positive().default(128),
-    intermediate_size: z.int().positive().default(384),
-    layers: z.int().positive().default(4),
-    heads: z.int().positive().default(4),
+    hidden_size: z.int().positive().max(4096).default(128),
+    intermediate_size: z.int().positive().max(16_384).default(384),
+    layers: z.int().positive().max(64).default(4),
+    heads: z.int().positive().max(64).default(4),
     initializer_range: z.number().positive().default(0.02),
     copy_steps: steps.default(2000).describe("Steps on single calls named with all their arguments."),
     short_steps: steps.default(1500).describe("Steps on up to 2 calls and 3 tools."),
@@ -61,6 +67,7 @@ export const pretrain = defineRecipe({
     const split = config.split ?? env.splits[0]!;
     const dir = join(config.runs_dir, config.name ?? freeName(config.runs_dir, "pretrain"));
     requireFree(dir);
+    refuse([...shapeProblems(config), ...(config.copy_to === null ? [] : copyProblems(config.copy_to))]);
     const { rows } = await env.expert(split, config.env_options);
     const { sources } = await env.load(split, config.env_options);
     if (context.dry_run) return dryRun("pretrain", config, [dir]);
@@ -136,17 +143,14 @@ export const pretrain = defineRecipe({
         const result = entries.pretrain.result.parse(await python.call("pretrain", request, { answer: served.answer }));
         progress.end();
         const model = config.copy_to ?? run.path("final");
-        if (config.copy_to) {
-          rmSync(config.copy_to, { recursive: true, force: true });
-          cpSync(run.path("final"), config.copy_to, { recursive: true });
-        }
+        if (config.copy_to) replaceModel(run.path("final"), config.copy_to);
         return {
           result,
           report: () => writeReport(dir),
           text:
             `pretrain: ${result.steps} steps, ${result.tokens} tokens, ${Math.round(result.train_s / 60)} minutes, ` +
             `${result.parameters} parameters; held-out actions exact ${result["held_out/actions"]?.toFixed(3)}\n` +
-            `model: ${model}\nNext: trestle sft --model ${model}`,
+            `model: ${model}\nNext: npx tsx src/cli.ts sft --model ${model}`,
         };
       });
     } finally {
@@ -154,3 +158,49 @@ export const pretrain = defineRecipe({
     }
   },
 });
+
+/** What would fail only when the network is built, or teach it nothing. */
+export function shapeProblems(
+  shape: Record<"hidden_size" | "heads" | "copy_steps" | "short_steps" | "full_steps", number>,
+) {
+  const { hidden_size, heads } = shape;
+  const problems: string[] = [];
+  if (hidden_size % (2 * heads) !== 0)
+    problems.push(
+      `hidden_size is ${hidden_size} with ${heads} heads; a head's size must be whole and even (rotary positions). ` +
+        `Set --hidden-size ${Math.max(1, Math.round(hidden_size / (2 * heads))) * 2 * heads}.`,
+    );
+  if (shape.copy_steps + shape.short_steps + shape.full_steps === 0)
+    problems.push("copy_steps, short_steps and full_steps are all 0: nothing would be learnt.");
+  return problems;
+}
+
+/** A folder that is replaced must be a model's: anything else in it would be lost. */
+export function copyProblems(folder: string): string[] {
+  if (!existsSync(folder)) {
+    requireWritable(folder);
+    return [];
+  }
+  const free = statSync(folder).isDirectory() && (readdirSync(folder).length === 0 || isModelFolder(folder));
+  return free
+    ? []
+    : [`copy_to is ${folder}, which is no model's folder and would be replaced. Name a new folder, or a model's.`];
+}
+
+/** A model saved by this recipe or by transformers, and nothing else. */
+function isModelFolder(folder: string): boolean {
+  const entries = readdirSync(folder, { withFileTypes: true });
+  return (
+    entries.some(({ name }) => name === "config.json") &&
+    entries.every((entry) => entry.isFile() && /\.(json|safetensors|jinja|txt|md|model)$/.test(entry.name))
+  );
+}
+
+/** Copies beside and renames: the old model is there until the new one is whole. */
+export function replaceModel(from: string, to: string): void {
+  const half = `${to}.tmp`;
+  rmSync(half, { recursive: true, force: true });
+  cpSync(from, half, { recursive: true });
+  rmSync(to, { recursive: true, force: true });
+  renameSync(half, to);
+}

@@ -13,7 +13,7 @@ import { readTrajectories } from "../trajectory-log.ts";
 import { grpo } from "./grpo.ts";
 import { defineRecipe, type Recipe, type RunContext } from "./recipe.ts";
 import { sft } from "./sft.ts";
-import { fileHash, localPath, modelProblems, refuse, runKeys, TINY_MODEL } from "./shared.ts";
+import { fileHash, localPath, modelProblems, refuse, requireWritable, runKeys, runName, TINY_MODEL } from "./shared.ts";
 import { tinyBase } from "./starting-policy.ts";
 
 /** Keys of the GRPO config under which its policies are measured too. */
@@ -41,7 +41,7 @@ export const quickstart = defineRecipe({
   examples: ["quickstart", "quickstart --seed 1 --name seed-1"],
   config: z.object({
     ...runKeys,
-    name: z.string().default("quickstart").describe("Its folder in runs_dir."),
+    name: runName.default("quickstart").describe("Its folder in runs_dir."),
     model: z.string().default(TINY_MODEL).describe("The base that SFT starts from."),
     sft_config: z.string().default("configs/sft-tiny.yaml"),
     grpo_config: z.string().default("configs/grpo-tiny.yaml"),
@@ -60,6 +60,7 @@ export const quickstart = defineRecipe({
     const model = config.model === TINY_MODEL ? await tinyBase(config, context) : localPath(config.model);
     refuse(modelProblems(model));
     const dir = join(config.runs_dir, config.name);
+    requireWritable(dir);
     const { seed } = config;
     const common = { runs_dir: dir, ...(config.python ? { python: config.python } : {}) };
     const from = (name: string) => `model:${join(dir, name, "final")}`;
@@ -86,6 +87,8 @@ export const quickstart = defineRecipe({
       { name: "bench-before", recipe: bench, file: null, flags: { ...measure, policy: from("sft") } },
       { name: "bench-after", recipe: bench, file: null, flags: { ...measure, policy: from("grpo") } },
     ];
+    const env = await loadEnv(String(trained.env));
+    for (const split of config.split) await env.load(split, trained.env_options as Record<string, unknown>);
     if (context.dry_run) {
       const loaded = stages.map((stage) => ({ stage: stage.name, config: loadStage(stage).config }));
       return { text: JSON.stringify(loaded, null, 2), json: loaded };

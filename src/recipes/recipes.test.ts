@@ -33,6 +33,13 @@ beforeAll(() => {
 const json = (...path: string[]) => JSON.parse(readFileSync(join(runs, ...path), "utf8")) as Record<string, unknown>;
 const started = (name: string) => ["--model", model, "--runs-dir", runs, "--name", name];
 
+test("what can be seen before a model loads is refused by --dry-run", { timeout: LONG }, async () => {
+  expect(await main(["sft", "configs/tiny/sft.yaml", ...started("no"), "--max-length", "5", "--dry-run"])).toBe(2);
+  expect(await main(["quickstart", "--dry-run", "--split", "nope"])).toBe(2);
+  expect(await main(["quickstart", "--dry-run", "--name", ".."])).toBe(2);
+  expect(existsSync(join(runs, "no"))).toBe(false);
+});
+
 describe("two steps from configs/tiny", () => {
   test("sft", { timeout: LONG }, async () => {
     expect(await main(["sft", "configs/tiny/sft.yaml", ...started("sft"), "--learning-rate", "1e-3", "--json"])).toBe(

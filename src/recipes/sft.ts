@@ -31,6 +31,9 @@ import {
   trainerKey,
 } from "./shared.ts";
 
+/** Rows that may be left out because they are longer than max_length. */
+const MAX_SHARE_TOO_LONG = 0.01;
+
 export const sft = defineRecipe({
   name: "sft",
   summary: "Supervised fine-tuning on worked solutions, loss on the policy's tokens only",
@@ -97,10 +100,11 @@ export const sft = defineRecipe({
     const python = await startPython({ interpreter: config.python ?? undefined });
     try {
       const { trainer, chat_template_kwargs, max_length } = config;
-      const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length: null };
+      const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length };
+      const gold = longestRows(rows, Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
       const { longest } = await preflight(
         python,
-        { recipe: "sft", model, trainer, lora, chat_template_kwargs, gold: longestRows(rows), budgets },
+        { recipe: "sft", model, trainer, lora, chat_template_kwargs, gold, budgets },
         context,
       );
       const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
@@ -143,7 +147,7 @@ export const sft = defineRecipe({
         });
         const result = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
         progress.end();
-        const next = `Next: trestle bench --policy model:${run.path("final")}`;
+        const next = `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`;
         return {
           result,
           report: () => writeReport(dir),

@@ -15,13 +15,13 @@ import type { RunContext, RunResult } from "./recipe.ts";
 
 // Config keys and start-up checks that more than two recipes share.
 
+/** Name of a run's folder in runs_dir. */
+export const runName = z
+  .string()
+  .regex(/^(?!\.+$)[\w.-]+$/, "expected letters, digits, '.', '_' and '-', and not dots alone");
+
 export const runKeys = {
-  name: z
-    .string()
-    .regex(/^(?!\.+$)[\w.-]+$/, "expected letters, digits, '.', '_' and '-', and not dots alone")
-    .nullable()
-    .default(null)
-    .describe("The run's name; left out: made up."),
+  name: runName.nullable().default(null).describe("The run's name; left out: made up."),
   runs_dir: z.string().min(1, "expected a folder").default("runs").describe("Where run folders go."),
   seed: z.int().nonnegative().default(42),
   python: z
@@ -227,11 +227,12 @@ export async function longestGold(tasks: TaskSet): Promise<ExpertRow[]> {
 
 const MEASURED_ROWS = 32;
 
-export function longestRows(rows: readonly ExpertRow[]): ExpertRow[] {
+/** The `count` rows with most text, longest first. */
+export function longestRows(rows: readonly ExpertRow[], count = MEASURED_ROWS): ExpertRow[] {
   const measured = rows.map((row) => ({ row, length: JSON.stringify([row.prompt, row.turns]).length }));
   return measured
     .sort((a, b) => b.length - a.length)
-    .slice(0, MEASURED_ROWS)
+    .slice(0, count)
     .map(({ row }) => row);
 }
 
@@ -251,6 +252,13 @@ export async function preflight(
 
 /** @throws UserError where the run's folder is taken or can't be made: found before a model loads. */
 export function requireFree(dir: string): void {
+  requireWritable(dir);
+  if (existsSync(join(dir, "manifest.json")))
+    throw new UserError(`${dir} already holds a run. Choose another --name, or remove that folder.`);
+}
+
+/** @throws UserError where a folder can't be made, or written to. */
+export function requireWritable(dir: string): void {
   let above = dirname(resolve(dir));
   while (!existsSync(above)) above = dirname(above);
   if (!statSync(above).isDirectory()) throw new UserError(`${dir} can't be made: ${above} is a file.`);
@@ -261,8 +269,6 @@ export function requireFree(dir: string): void {
       `${dir} can't be made (${pathProblem(error)?.message ?? errorText(error)}) Choose another --runs-dir.`,
     );
   }
-  if (existsSync(join(dir, "manifest.json")))
-    throw new UserError(`${dir} already holds a run. Choose another --name, or remove that folder.`);
 }
 
 export function dryRun(recipe: string, config: object, notes: readonly string[] = []): RunResult {

@@ -50,7 +50,7 @@ export async function tinyBase(
   const base = localPath(TINY_MODEL);
   if (existsSync(join(base, "config.json"))) return base;
   const file = pretrain.defaultFile({});
-  if (context.dry_run) throw new UserError(`${TINY_MODEL} is not there. Make it first: trestle pretrain`);
+  if (context.dry_run) throw new UserError(`${TINY_MODEL} is not there. Make it first: npx tsx src/cli.ts pretrain`);
   context.progress.line(`${TINY_MODEL} is not there: making it, with ${file}. This takes a while, once.`);
   const flags = { copy_to: TINY_MODEL, seed, ...(python ? { python } : {}) };
   const { config, given } = loadConfig({ recipe: pretrain.name, schema: pretrain.schema, file, flags });
