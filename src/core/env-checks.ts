@@ -29,6 +29,14 @@ const specSchema = z.object({
   score: hook,
   close: hook.optional(),
   policies: z.looseObject({ gold: hook }).catchall(hook),
+  baselines: z
+    .object({
+      split: z.string().optional(),
+      random: z.array(z.string()).optional(),
+      bounds: z.object({ aggregate: z.number(), category: z.number() }).optional(),
+      play: hook.optional(),
+    })
+    .optional(),
   expert: hook.optional(),
   category: hook.optional(),
   rescore: hook.optional(),
@@ -38,6 +46,10 @@ const specSchema = z.object({
 export function checkSpec(spec: { id: string }): void {
   const parsed = specSchema.safeParse(spec);
   if (!parsed.success) throw new UserError(`defineEnv (${String(spec.id)}): ${describeIssues(parsed.error)}`);
+  const { baselines, policies } = parsed.data;
+  const unknown = baselines?.random?.find((policy) => !Object.hasOwn(policies, policy));
+  if (unknown !== undefined)
+    throw new UserError(`defineEnv (${String(spec.id)}): baselines.random: there is no policy '${unknown}'`);
 }
 
 const tasksSchema = z.object({

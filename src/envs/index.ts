@@ -89,6 +89,7 @@ function ofFile(name: string, path: string, env: Env): Env {
         },
       };
     }),
+    baselines: { ...env.baselines, play: guarded("baselines", env.baselines.play) },
     expert: guarded("expert", env.expert),
     rescore: env.rescore && guarded("rescore", env.rescore),
   };

@@ -1,4 +1,5 @@
 import { defineEnv, type EnvSpec } from "../../core/env.ts";
+import { arxivBaselines } from "./baselines.ts";
 import { observationMessage } from "./observation.ts";
 import { type ArxivOptions, arxivOptions } from "./options.ts";
 import { arxivPolicies } from "./policies.ts";
@@ -53,6 +54,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
 
   score: scoreEpisode,
   policies: arxivPolicies,
+  baselines: arxivBaselines(),
   expert: (split, options) => expertRows(arxivSpec, split, options),
   rescore: rescoreLine,
   category: (task) => task.category,
