@@ -40,13 +40,23 @@ const specSchema = z.object({
   expert: hook.optional(),
   category: hook.optional(),
   rescore: hook.optional(),
+  bad_cases: z
+    .object({
+      figures: z.record(z.string(), z.union([z.enum(["number", "boolean"]), z.array(z.string()).min(1)])),
+      eligible: z.record(z.string(), z.unknown()),
+      capture: z.array(z.record(z.string(), z.unknown())),
+      history: hook,
+    })
+    .optional(),
 });
 
 /** @throws UserError naming everything in the declaration that does not fit */
 export function checkSpec(spec: { id: string }): void {
   const parsed = specSchema.safeParse(spec);
   if (!parsed.success) throw new UserError(`defineEnv (${String(spec.id)}): ${describeIssues(parsed.error)}`);
-  const { baselines, policies } = parsed.data;
+  const { baselines, policies, bad_cases, rescore } = parsed.data;
+  if (bad_cases && !rescore)
+    throw new UserError(`defineEnv (${String(spec.id)}): bad_cases needs rescore to judge them`);
   const unknown = baselines?.random?.find((policy) => !Object.hasOwn(policies, policy));
   if (unknown !== undefined)
     throw new UserError(`defineEnv (${String(spec.id)}): baselines.random: there is no policy '${unknown}'`);

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { BadCaseRules } from "./bad-case.ts";
 import { type BaselineSpec, type Baselines, playBaselines, REFERENCE_POLICY } from "./baselines.ts";
 import { checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
@@ -77,6 +78,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   category?(task: Task): string;
   /** Judges stored trajectories again, without a model: one line of the family's score format in, one out. */
   rescore?(line: unknown, options: Options): unknown | Promise<unknown>;
+  /** What a library of bad cases asks of `rescore`. */
+  bad_cases?: BadCaseRules;
 }
 
 /** A split of an environment with the family's types sealed in. */
@@ -112,6 +115,8 @@ export interface Env {
   expert(split: string, options?: unknown): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }>;
   /** null: the family has no format for stored trajectories. */
   rescore: ((line: unknown, options?: unknown) => Promise<unknown>) | null;
+  /** null: the family keeps no bad cases. */
+  bad_cases: BadCaseRules | null;
 }
 
 export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>): Env {
@@ -192,6 +197,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       return replayGold(await load(split, rawOptions));
     },
     rescore: spec.rescore ? async (line, options) => spec.rescore!(line, parseOptions(options)) : null,
+    bad_cases: spec.bad_cases ?? null,
   };
 }
 

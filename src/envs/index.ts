@@ -92,6 +92,16 @@ function ofFile(name: string, path: string, env: Env): Env {
     baselines: { ...env.baselines, play: guarded("baselines", env.baselines.play) },
     expert: guarded("expert", env.expert),
     rescore: env.rescore && guarded("rescore", env.rescore),
+    bad_cases: env.bad_cases && {
+      ...env.bad_cases,
+      history(trajectory) {
+        try {
+          return env.bad_cases!.history(trajectory);
+        } catch (error) {
+          throw told("bad_cases.history", error);
+        }
+      },
+    },
   };
 }
 

@@ -1,4 +1,5 @@
 import { defineEnv, type EnvSpec } from "../../core/env.ts";
+import { arxivBadCases } from "./bad-cases.ts";
 import { arxivBaselines } from "./baselines.ts";
 import { observationMessage } from "./observation.ts";
 import { type ArxivOptions, arxivOptions } from "./options.ts";
@@ -57,6 +58,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   baselines: arxivBaselines(),
   expert: (split, options) => expertRows(arxivSpec, split, options),
   rescore: rescoreLine,
+  bad_cases: arxivBadCases,
   category: (task) => task.category,
 };
 
