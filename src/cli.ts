@@ -2,6 +2,7 @@ import { Console } from "node:console";
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError, Option } from "commander";
+import { runBadCases } from "../eval/badcases/command.ts";
 import { compareLogs } from "../eval/compare-logs.ts";
 import { scoreFile } from "../eval/score.ts";
 import { PythonError, Stopped } from "./bridge/python.ts";
@@ -88,6 +89,39 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       finish({ text: "", json: await scoreFile(env, file, { ...options.envOptions, ...profile }) }, true);
     });
 
+  add("badcases", "Judge stored bad cases again, or capture new ones; exits with 1 where a fixed one is bad again", [
+    "badcases --json",
+    "badcases capture runs/bench-a --task-id search_CL_7d_5 --trial 0 --dry-run",
+    `badcases capture runs/bench-a --when '{"reward": {"ge": 0.9}, "tool_call_accurate": false}'`,
+  ])
+    .argument("[action]", "replay or capture", "replay")
+    .argument("[log]", "capture: a trajectory log, or a run's folder")
+    .option("--env <name>", "the environment", "arxiv")
+    .option("--profile <name>", "how rewards read a trajectory: project or reference")
+    .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--library <path>", "a file or folder of cases; left out: the environment's, in eval/badcases/")
+    .option("--task-id <id>", "capture: only this task's trajectories")
+    .option("--trial <number>", "capture: only this trial", readTrial)
+    .option(
+      "--when <json>",
+      "capture: what this holds for, instead of what is known to be wrong",
+      readJsonObject("--when"),
+    )
+    .option("--note <text>", "capture: what the cases are there to catch")
+    .option("--output <file>", "capture: where to; left out: captured.jsonl in the library")
+    .option("--dry-run", "capture: say what would be added, and write nothing")
+    .option("--json", "print JSON lines")
+    .action(async (action: string, log: string | undefined, options: BadCaseOptions) => {
+      const { envOptions, taskId, dryRun, json = false, ...flags } = options;
+      const result = await runBadCases(action, log, {
+        ...flags,
+        env_options: envOptions,
+        task_id: taskId,
+        dry_run: dryRun,
+      });
+      finish(result, json);
+    });
+
   add("parse", "How a model's text would be read: JSON lines {id, text} in, JSON lines out", [
     `parse --protocol react --json <<< '{"id": 1, "text": "Thought: done\\nAction: FINISH"}'`,
   ])
@@ -132,6 +166,20 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   } catch (error) {
     return report(error);
   }
+}
+
+interface BadCaseOptions {
+  env: string;
+  profile?: string;
+  envOptions: Record<string, unknown>;
+  library?: string;
+  taskId?: string;
+  trial?: number;
+  when?: Record<string, unknown>;
+  note?: string;
+  output?: string;
+  dryRun?: boolean;
+  json?: boolean;
 }
 
 interface DataFlags {
@@ -206,6 +254,11 @@ function readSeed(text: string): number {
   const seed = Number(text);
   if (text.trim() !== "" && Number.isSafeInteger(seed) && seed >= 0) return seed;
   throw new UserError(`--seed is '${text}'; expected a whole number of 0 or more.`);
+}
+
+function readTrial(text: string): number {
+  if (/^\d+$/.test(text)) return Number(text);
+  throw new UserError(`--trial is '${text}'; expected a whole number from 0.`);
 }
 
 function readReply(protocol: string, where: string, value: unknown): Record<string, unknown> {

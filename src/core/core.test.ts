@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { defineEnv, type EnvSpec, replayGold } from "./env.ts";
 import { editDistance, nearest, ToolError, UserError } from "./errors.ts";
-import { createRandom } from "./random.ts";
+import { createRandom, type Random } from "./random.ts";
 import { groupAdvantages } from "./reward.ts";
 import { defineTool } from "./tool.ts";
 
@@ -224,6 +224,8 @@ describe("environments", () => {
     ["components", { components: undefined as never }, /components/],
     ["no splits", { splits: [] }, /splits/],
     ["a hook", { reset: "now" as never }, /reset: expected a function/],
+    ["bounds of the gate", { baselines: { bounds: { aggregate: 0.3 } as never } }, /baselines.bounds.category/],
+    ["a policy that draws and is none", { baselines: { random: ["dice"] } }, /baselines.random: .* no policy 'dice'/],
     ["policies without gold", { policies: {} as never }, /policies.gold: expected a function/],
   ])("a declaration that does not fit is refused: %s", (_, changes, message) => {
     expect(() => defineEnv({ ...spec, ...changes })).toThrow(message);
@@ -291,6 +293,45 @@ describe("environments", () => {
     await expect(replayGold(wrong)).rejects.toThrow(
       /gold replies of task 't0' do not solve it \(terminated, reward 0\)/,
     );
+  });
+
+  test("the gate plays gold and the others in the environment; a policy that draws, several times", async () => {
+    const policies = { ...spec.policies, dice: (_: unknown, random: Random) => [random.pick(["yes", "no"])] };
+    const { baselines } = defineEnv({ ...spec, policies, baselines: { random: ["dice"] } });
+    expect(baselines).toMatchObject({ split: "train", bounds: { aggregate: 0.3 }, policies: ["silent", "dice"] });
+    const request = { policies: baselines.policies, split: "train", seed: 5, samples: 8, training_step: 1 };
+    const { rows, sources } = await baselines.play({ ...request, options: { size: 3 } });
+    expect(sources).toEqual({ "data/x": "00" });
+    const of = (policy: string) => rows.filter((row) => row.policy === policy);
+    expect([of("gold"), of("silent"), of("dice")].map(({ length }) => length)).toEqual([3, 3, 24]);
+    expect(of("gold")[0]).toMatchObject({ reward: 1, finished: true, exact_reference: true, sample_seed: null });
+    expect(of("silent")[0]).toMatchObject({ reward: 0, finished: false, exact_reference: false, parts: { right: 0 } });
+    // "yes" is what gold says, and known by that, not by what it earned
+    for (const { exact_reference, reward } of of("dice")) expect(exact_reference).toBe(reward === 1);
+    expect(new Set(of("dice").map(({ reward }) => reward)).size).toBe(2);
+    expect(of("dice")[1]!.sample_seed).toBe(6);
+    expect((await baselines.play({ ...request, options: { size: 3 } })).rows).toEqual(rows);
+  });
+
+  test.each([
+    ["a policy that is none", {}, ["dice"], /toy has no policy 'dice'. It has: gold, silent/],
+    [
+      "a step that fails",
+      { step: () => Promise.reject(new Error("down")) },
+      [],
+      /gold on task 't0': error \(step: down\)/,
+    ],
+    ["replies that are none", { policies: { gold: () => "yes" } as never }, [], /something else than a list of texts/],
+    [
+      "a score without its parts",
+      { baselines: { play: () => ({ score: { reward: 1, parts: {}, metrics: {}, success: true } }) as never } },
+      [],
+      /toy@3: gold on task 't0': score: parts are none; expected the components: right/,
+    ],
+  ])("the gate tells %s", async (_, changes, policies, message) => {
+    const { baselines } = defineEnv({ ...spec, ...(changes as object) });
+    const request = { policies, split: "train", seed: 5, samples: 1, training_step: 1, options: {} };
+    await expect(baselines.play(request)).rejects.toThrow(message);
   });
 
   test("a family without a format for stored trajectories says so by null", async () => {

@@ -29,15 +29,37 @@ const specSchema = z.object({
   score: hook,
   close: hook.optional(),
   policies: z.looseObject({ gold: hook }).catchall(hook),
+  baselines: z
+    .object({
+      split: z.string().optional(),
+      random: z.array(z.string()).optional(),
+      bounds: z.object({ aggregate: z.number(), category: z.number() }).optional(),
+      play: hook.optional(),
+    })
+    .optional(),
   expert: hook.optional(),
   category: hook.optional(),
   rescore: hook.optional(),
+  bad_cases: z
+    .object({
+      figures: z.record(z.string(), z.union([z.enum(["number", "boolean"]), z.array(z.string()).min(1)])),
+      eligible: z.record(z.string(), z.unknown()),
+      capture: z.array(z.record(z.string(), z.unknown())),
+      history: hook,
+    })
+    .optional(),
 });
 
 /** @throws UserError naming everything in the declaration that does not fit */
 export function checkSpec(spec: { id: string }): void {
   const parsed = specSchema.safeParse(spec);
   if (!parsed.success) throw new UserError(`defineEnv (${String(spec.id)}): ${describeIssues(parsed.error)}`);
+  const { baselines, policies, bad_cases, rescore } = parsed.data;
+  if (bad_cases && !rescore)
+    throw new UserError(`defineEnv (${String(spec.id)}): bad_cases needs rescore to judge them`);
+  const unknown = baselines?.random?.find((policy) => !Object.hasOwn(policies, policy));
+  if (unknown !== undefined)
+    throw new UserError(`defineEnv (${String(spec.id)}): baselines.random: there is no policy '${unknown}'`);
 }
 
 const tasksSchema = z.object({

@@ -1,4 +1,6 @@
 import type { z } from "zod";
+import type { BadCaseRules } from "./bad-case.ts";
+import { type BaselineSpec, type Baselines, playBaselines, REFERENCE_POLICY } from "./baselines.ts";
 import { checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
@@ -68,12 +70,16 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   policies: Record<string, (task: Task, random: Random, options: Options) => string[]> & {
     gold: (task: Task, random: Random, options: Options) => string[];
   };
+  /** How the gate plays them (`trestle baselines`); left out: all of them in the environment, on the first split. */
+  baselines?: BaselineSpec<Task, Options>;
   /** SFT data that goes beyond gold replays (derived tasks, wordings). Left out: the gold replays of the split. */
   expert?(split: string, options: Options): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }>;
   /** A short line for tables, as a task's category. */
   category?(task: Task): string;
   /** Judges stored trajectories again, without a model: one line of the family's score format in, one out. */
   rescore?(line: unknown, options: Options): unknown | Promise<unknown>;
+  /** What a library of bad cases asks of `rescore`. */
+  bad_cases?: BadCaseRules;
 }
 
 /** A split of an environment with the family's types sealed in. */
@@ -103,10 +109,14 @@ export interface Env {
   /** @throws UserError naming each option that does not fit. */
   parseOptions(options: unknown): Record<string, unknown>;
   load(split: string, options?: unknown): Promise<TaskSet>;
+  /** The discrimination gate: see baselines.ts. */
+  baselines: Baselines;
   /** SFT rows of a split. */
   expert(split: string, options?: unknown): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }>;
   /** null: the family has no format for stored trajectories. */
   rescore: ((line: unknown, options?: unknown) => Promise<unknown>) | null;
+  /** null: the family keeps no bad cases. */
+  bad_cases: BadCaseRules | null;
 }
 
 export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>): Env {
@@ -119,11 +129,19 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     return parsed.data;
   }
 
-  async function load(split: string, rawOptions?: unknown): Promise<TaskSet> {
-    const options = parseOptions(rawOptions);
+  async function loadTasks(split: string, options: Options): Promise<LoadedTasks<Task>> {
     const loaded = await spec.load(split, options);
     checkTasks(spec, split, loaded);
-    const { tasks, sources } = loaded;
+    return loaded;
+  }
+
+  function unknownPolicy(policy: string): UserError {
+    return new UserError(`${name} has no policy '${policy}'. It has: ${Object.keys(spec.policies).join(", ")}.`);
+  }
+
+  async function load(split: string, rawOptions?: unknown): Promise<TaskSet> {
+    const options = parseOptions(rawOptions);
+    const { tasks, sources } = await loadTasks(split, options);
     const byId = new Map(tasks.map((task) => [task.id, task]));
     function find(task_id: string): Task {
       const task = byId.get(task_id);
@@ -143,8 +161,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       start: (task_id, episode) => startEpisode(spec, find(task_id), options, episode),
       replies(policy, task_id, random) {
         const play = Object.hasOwn(spec.policies, policy) ? spec.policies[policy] : undefined;
-        if (!play)
-          throw new UserError(`${name} has no policy '${policy}'. It has: ${Object.keys(spec.policies).join(", ")}.`);
+        if (!play) throw unknownPolicy(policy);
         return checkReplies(policy, task_id, play(find(task_id), random, options));
       },
     };
@@ -161,12 +178,26 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     tools: spec.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     parseOptions: (options) => parseOptions(options) as Record<string, unknown>,
     load,
+    baselines: {
+      split: spec.baselines?.split ?? spec.splits[0]!,
+      bounds: spec.baselines?.bounds ?? { aggregate: 0.3, category: 0.3 },
+      policies: Object.keys(spec.policies).filter((policy) => policy !== REFERENCE_POLICY),
+      random: spec.baselines?.random ?? [],
+      async play({ options: rawOptions, split, ...request }) {
+        const unknown = request.policies.find((policy) => !Object.hasOwn(spec.policies, policy));
+        if (unknown !== undefined) throw unknownPolicy(unknown);
+        const options = parseOptions(rawOptions);
+        const loaded = await loadTasks(split, options);
+        return { rows: await playBaselines(spec, loaded, options, request), sources: loaded.sources };
+      },
+    },
     async expert(split, rawOptions) {
       const options = parseOptions(rawOptions);
       if (spec.expert) return checkExpert(spec.id, split, await spec.expert(split, options));
       return replayGold(await load(split, rawOptions));
     },
     rescore: spec.rescore ? async (line, options) => spec.rescore!(line, parseOptions(options)) : null,
+    bad_cases: spec.bad_cases ?? null,
   };
 }
 

@@ -98,6 +98,12 @@ export const env = defineEnv({
     expect(() => tasks.category("a")).toThrow(/my-env.ts:\d+:\d+: category failed: none$/);
   });
 
+  test("the gate's play throws", async () => {
+    const env = await loadEnv(broken('baselines: { play() { throw new Error("no world"); } }'));
+    const request = { policies: [], split: "train", seed: 1, samples: 1, training_step: 1, options: {} };
+    await expect(env.baselines.play(request)).rejects.toThrow(/my-env.ts:\d+:\d+: baselines failed: no world$/);
+  });
+
   test("a policy throws", async () => {
     const env = await loadEnv(broken('policies: { gold() { throw new Error("lost"); } }'));
     const tasks = await env.load("train");

@@ -87,6 +87,11 @@ function ofFile(name: string, path: string, env: Env): Env {
     }),
     expert: later("expert", env.expert),
     rescore: env.rescore && later("rescore", env.rescore),
+    baselines: { ...env.baselines, play: later("baselines", env.baselines.play) },
+    bad_cases: env.bad_cases && {
+      ...env.bad_cases,
+      history: (trajectory) => now("bad_cases.history", () => env.bad_cases!.history(trajectory)),
+    },
   };
 }
 

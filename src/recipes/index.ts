@@ -1,4 +1,5 @@
 import { bench, rollout } from "../../benchmark/run.ts";
+import { baselines } from "../../eval/baselines.ts";
 import { grpo } from "./grpo.ts";
 import { pretrain } from "./pretrain.ts";
 import { quickstart } from "./quickstart.ts";
@@ -6,4 +7,4 @@ import type { Recipe } from "./recipe.ts";
 import { sft } from "./sft.ts";
 
 /** Every command that takes a config. */
-export const recipes: readonly Recipe[] = [pretrain, sft, grpo, rollout, bench, quickstart];
+export const recipes: readonly Recipe[] = [pretrain, sft, grpo, rollout, bench, baselines, quickstart];

@@ -1,4 +1,6 @@
 import { defineEnv, type EnvSpec } from "../../core/env.ts";
+import { arxivBadCases } from "./bad-cases.ts";
+import { arxivBaselines } from "./baselines.ts";
 import { observationMessage } from "./observation.ts";
 import { type ArxivOptions, arxivOptions } from "./options.ts";
 import { arxivPolicies } from "./policies.ts";
@@ -53,8 +55,10 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
 
   score: scoreEpisode,
   policies: arxivPolicies,
+  baselines: arxivBaselines(),
   expert: (split, options) => expertRows(arxivSpec, split, options),
   rescore: rescoreLine,
+  bad_cases: arxivBadCases,
   category: (task) => task.category,
 };
 

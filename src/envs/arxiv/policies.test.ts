@@ -1,15 +1,16 @@
 import { describe, expect, test } from "vitest";
 import { createRandom } from "../../core/random.ts";
-import { arxivPolicies } from "./policies.ts";
+import { arxivPlans, arxivPolicies } from "./policies.ts";
 import { parseReact } from "./protocol.ts";
 import { terminalSemantics } from "./semantics.ts";
 import { arxivTasks, smokeTasks } from "./tasks.ts";
+import { TOOL_NAMES } from "./tools/index.ts";
 import { THOUGHT_VARIANTS, terminalThought } from "./wordings.ts";
 
 const TASKS = [...arxivTasks(), ...smokeTasks()];
 
 test.each(TASKS)("gold replies of $id read back as its steps and a FINISH", (task) => {
-  const read = arxivPolicies.gold(task).map(parseReact);
+  const read = arxivPolicies.gold(task, createRandom(1)).map(parseReact);
   const calls = read.flatMap((reply) => (reply.kind === "call" ? [{ tool: reply.name, args: reply.args }] : []));
   expect(calls).toEqual(task.steps);
   expect(read.at(-1)!.kind).toBe("finish");
@@ -46,9 +47,26 @@ test("random_tool is one call drawn from four by the given stream, then FINISH",
 
 test("wrong_args keeps the tools and spoils the arguments", () => {
   for (const task of TASKS) {
-    const read = arxivPolicies.wrong_args(task).map(parseReact);
+    const read = arxivPolicies.wrong_args(task, createRandom(1)).map(parseReact);
     const calls = read.flatMap((reply) => (reply.kind === "call" ? [reply] : []));
     expect(calls.map(({ name }) => name)).toEqual(task.steps.map(({ tool }) => tool));
     for (const [i, { args }] of calls.entries()) expect(args).not.toEqual(task.steps[i]!.args);
   }
+});
+
+test("the policies that do too much, refuse, or only look well-formed", () => {
+  for (const task of TASKS) {
+    const { repeat_last_call, download_everything, finish_with_refusal, format_only } = arxivPlans;
+    const last = task.steps.at(-1);
+    expect(repeat_last_call(task).calls).toEqual(last ? [...task.steps, last] : []);
+    expect(download_everything().calls.map(({ args }) => args.ref)).toEqual([1, 2, 3, 4, 5]);
+    expect(finish_with_refusal().calls).toEqual([]);
+    expect(TOOL_NAMES).not.toContain(format_only().calls[0]!.tool);
+  }
+  const right = arxivTasks().filter(
+    ({ terminal_reason }) =>
+      terminal_reason !== null &&
+      terminalSemantics(arxivPlans.finish_with_refusal().closing, terminal_reason, "project") === "explained_block",
+  );
+  expect(right.map(({ terminal_reason }) => terminal_reason)).toEqual(["unsupported_capability"]);
 });
