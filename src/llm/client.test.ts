@@ -260,6 +260,14 @@ describe("the key", () => {
     expect(String(failure)).toContain("[LLM_API_KEY]");
   });
 
+  test("stays hidden where a server spells it otherwise, or puts it into a redirect", async () => {
+    const spelled = JSON.stringify({ error: { message: KEY } }).replace("sk-", "\\u0073k-");
+    const { client } = await pair((response) => void response.writeHead(401).end(spelled));
+    await expect(client.chat(ask)).rejects.toThrow(/401: \[LLM_API_KEY\]/);
+    const { client: moved } = await pair((response) => void response.writeHead(302, { location: `/${KEY}` }).end());
+    await expect(moved.chat(ask)).rejects.toThrow(/go to \/\[LLM_API_KEY\]/);
+  });
+
   test("of a local server is a placeholder, and no text is changed for it", async () => {
     const { stub } = await pair((response) => json(response, 200, completion("The list is EMPTY.")));
     expect((await clientOf(stub.url, {}, "EMPTY").chat(ask)).text).toBe("The list is EMPTY.");

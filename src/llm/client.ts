@@ -96,7 +96,8 @@ export function createClient(options: ClientOptions): LlmClient {
         return { ...answer, latency_ms, retries: retry };
       } catch (error) {
         if (!(error instanceof LlmError)) throw error;
-        failure = error;
+        failure = new LlmError(error.kind, hide(error.message), error);
+        failure.cause = error.cause;
         if (failure.retry_after_ms !== null && failure.retry_after_ms <= LONGEST_PAUSE_MS)
           limiter.pause(failure.retry_after_ms);
       } finally {
