@@ -1,6 +1,6 @@
 import { serveEpisodes } from "../src/bridge/episodes.ts";
 import { type EntryResult, type EpisodeRequest, entries, type Sampling } from "../src/bridge/protocol.ts";
-import type { Python } from "../src/bridge/python.ts";
+import { type Python, Stopped } from "../src/bridge/python.ts";
 import type { TaskSet } from "../src/core/env.ts";
 import { errorText, UserError } from "../src/core/errors.ts";
 import { type Policy, PolicyError } from "../src/core/policy.ts";
@@ -31,19 +31,17 @@ export function modelOf(policy: string): string | null {
   return policy.startsWith("model:") ? localPath(policy.slice("model:".length)) : null;
 }
 
-export interface Played {
-  /** Episodes in the log. */
-  episodes: number;
-  /** What asked to stop before all were played, as "SIGINT"; null: all were. */
-  stopped: string | null;
-}
-
-/** Plays the episodes and writes their trajectories. Result: Python's account for a local model, else what was played. */
-export async function play(options: PlayOptions): Promise<EntryResult<"play"> | Played> {
+/**
+ * Plays the episodes and writes their trajectories. Result: Python's account; {} for policies without a local model.
+ * @throws Stopped where a Ctrl-C came before the last episode; UserError, of a policy for which no episode could be played
+ */
+export async function play(options: PlayOptions): Promise<EntryResult<"play"> | Record<string, never>> {
   const { tasks, policy, episodes, seed, progress } = options;
   const model = typeof policy === "string" ? modelOf(policy) : null;
-  if (model === null)
-    return playEpisodes(options, typeof policy === "string" ? scriptedPolicy(policy, tasks, seed) : policy);
+  if (model === null) {
+    await playEpisodes(options, typeof policy === "string" ? scriptedPolicy(policy, tasks, seed) : policy);
+    return {};
+  }
   let finished = 0;
   const served = serveEpisodes({
     tasks,
@@ -69,9 +67,9 @@ export async function play(options: PlayOptions): Promise<EntryResult<"play"> | 
 }
 
 /** Every episode that has begun is finished and written, however the play ends. */
-async function playEpisodes(options: PlayOptions, policy: Policy): Promise<Played> {
+async function playEpisodes(options: PlayOptions, policy: Policy): Promise<void> {
   const { episodes, log, progress } = options;
-  const stop = listenForStop(progress.line);
+  const stop = listenForStop({ dear: policy.remote, tell: progress.line });
   let next = 0;
   let written = 0;
   let invalid = 0;
@@ -115,7 +113,11 @@ async function playEpisodes(options: PlayOptions, policy: Policy): Promise<Playe
     progress.end();
   }
   if (failure) throw (failure as { error: unknown }).error;
-  return { episodes: written, stopped: written < episodes.length ? stop.asked : null };
+  if (stop.asked && (written < episodes.length || stop.signal.aborted))
+    throw new Stopped(
+      stop.asked,
+      `Stopped by ${stop.asked}; what was played is in the log. It has ${written} of ${episodes.length} episodes.`,
+    );
 }
 
 /** @param refuse told what no other episode could do better with; this one still ends, as invalid */

@@ -57,7 +57,8 @@ export function joinTaskSets(sets: readonly TaskSet[]): TaskSet {
 /** Only the tasks named. @throws UserError for one that is not there */
 export function pickTasks(tasks: TaskSet, ids: readonly string[]): TaskSet {
   if (ids.length === 0) return tasks;
-  for (const id of ids) {
+  for (const [index, id] of ids.entries()) {
+    if (ids.indexOf(id) !== index) throw new UserError(`task_ids names '${id}' twice.`);
     if (tasks.ids.includes(id)) continue;
     const near = nearest(id, tasks.ids);
     throw new UserError(`task_ids: ${tasks.split} has no task '${id}'${near ? `; did you mean '${near}'?` : "."}`);
@@ -78,6 +79,9 @@ export function planTrials(task_ids: readonly string[], trials: number, seed: nu
 
 // ---------------------------------------------------------------------------------------- the two commands
 
+/** All episodes are planned at the start, in memory. */
+const MOST_TRIALS = 10_000;
+
 const playKeys = {
   ...runKeys,
   ...envKeys,
@@ -91,7 +95,7 @@ const playKeys = {
     .string()
     .default("gold")
     .describe("model:<folder or hub id>, api:<model>, gold, or a baseline of the environment."),
-  repeat: z.int().positive().default(3).describe("Trials of each task."),
+  repeat: z.int().positive().max(MOST_TRIALS).default(3).describe("Trials of each task."),
   ...samplingKeys,
   batch_size: z.int().positive().default(32).describe("Episodes that a model plays at a time."),
   ...episodeKeys,
@@ -104,7 +108,10 @@ const playKeys = {
 };
 
 const benchConfig = z.object({ ...playKeys, seed: runKeys.seed.default(45) });
-const rolloutConfig = z.object({ ...playKeys, repeat: z.int().positive().default(1).describe("Trials of each task.") });
+const rolloutConfig = z.object({
+  ...playKeys,
+  repeat: playKeys.repeat.unwrap().default(1).describe("Trials of each task."),
+});
 type PlayConfig = z.output<typeof benchConfig>;
 
 /** Keys that not every kind of policy reads. */
@@ -147,6 +154,8 @@ async function playIntoFolder(
     config = { ...config, chat_template_kwargs: { ...config.chat_template_kwargs, enable_thinking: false } };
   const env = await loadEnv(config.env);
   const splits = config.split ?? [env.splits[0]!];
+  const twice = splits.find((split, index) => splits.indexOf(split) !== index);
+  if (twice !== undefined) throw new UserError(`split names '${twice}' twice.`);
   const sets = await Promise.all(splits.map((split) => env.load(split, config.env_options)));
   const tasks = pickTasks(joinTaskSets(sets), config.task_ids);
   refuseIgnored(config.policy, context.given);
@@ -205,11 +214,10 @@ async function playIntoFolder(
       progress.line(
         `${config.policy} plays ${tasks.ids.length} tasks of ${splits.join(", ")}, ${config.repeat} times each`,
       );
-      const episodes = planTrials(tasks.ids, config.repeat, config.seed);
       const account = await play({
         tasks,
         policy: api?.policy ?? config.policy,
-        episodes,
+        episodes: planTrials(tasks.ids, config.repeat, config.seed),
         log,
         seed: config.seed,
         max_turns: config.max_turns,
@@ -225,15 +233,10 @@ async function playIntoFolder(
           : undefined,
       });
       run.update({
-        status: account.stopped ? "stopped" : "completed",
+        status: "stopped" in account && account.stopped ? "stopped" : "completed",
         finished: new Date().toISOString(),
         details: { ...run.manifest.details, ...account, ...asked(api) },
       });
-      if (typeof account.stopped === "string")
-        throw new Stopped(
-          account.stopped,
-          `Stopped by ${account.stopped}: ${account.episodes} of ${episodes.length} episodes are in ${log.path}.`,
-        );
       return {
         dir,
         logPath: log.path,
@@ -244,12 +247,12 @@ async function playIntoFolder(
         lines: api ? [accountLine(api.account())] : [],
       };
     } catch (error) {
-      if (run.manifest.status === "running")
-        run.update({
-          status: "failed",
-          finished: new Date().toISOString(),
-          details: { ...run.manifest.details, error: errorText(error), ...asked(api) },
-        });
+      run.update({
+        status: error instanceof Stopped ? "stopped" : "failed",
+        finished: new Date().toISOString(),
+        details: { ...run.manifest.details, error: errorText(error), ...asked(api) },
+      });
+      if (error instanceof Stopped) progress.line(`log: ${log.path}`);
       throw error;
     } finally {
       log.close();
@@ -275,12 +278,17 @@ function pickFrom(set: TaskSet, played: TaskSet): TaskSet {
   return { ...set, ids: set.ids.filter((id) => played.ids.includes(id)) };
 }
 
-/** A model of one of our runs is played under the options that it was trained with, unless others are given. */
+/** A model of one of our runs is played in the environment and under the options of that run, unless others are given. */
 function withModelsOptions(config: PlayConfig, given: ReadonlySet<string>, progress: Progress): PlayConfig {
   const model = modelOf(config.policy);
   const trained = model === null ? null : readRunConfig(join(model, ".."));
-  if (!trained || trained.env !== config.env) return config;
+  if (typeof trained?.env !== "string") return config;
   const taken: Partial<PlayConfig> = {};
+  if (trained.env !== config.env) {
+    if (given.has("env")) return config;
+    taken.env = trained.env;
+    progress.line(`env as in the model's own run: ${trained.env}`);
+  }
   for (const key of ["env_options", "chat_template_kwargs"] as const) {
     const value = trained[key];
     if (given.has(key) || typeof value !== "object" || value === null) continue;

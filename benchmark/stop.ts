@@ -1,10 +1,11 @@
-import { type EventEmitter, setMaxListeners } from "node:events";
+import { setMaxListeners } from "node:events";
+import { constants } from "node:os";
 
 /** How a play without Python is ended from outside. */
 export interface Stop {
   /** "SIGINT", "SIGTERM": start no more episodes; null: go on. */
-  readonly asked: string | null;
-  /** Aborted at the second one, or by `abort`: what is under way ends too. */
+  readonly asked: NodeJS.Signals | null;
+  /** Aborted: what is under way ends too. */
   readonly signal: AbortSignal;
   abort(): void;
   /** Gives the signals back to whoever else listens. */
@@ -15,32 +16,24 @@ export interface Stop {
 const SAME_SIGNAL_MS = 1_000;
 
 /**
- * Listens for Ctrl-C: after the first, episodes under way are played to their end; the second ends them where they are,
- * as invalid; the third ends the process.
+ * Listens for Ctrl-C. The first one ends the episodes under way; where they are `dear`, it lets them be played to their
+ * end, and the second one ends them. One more ends the process.
  */
-export function listenForStop(tell: (text: string) => void, signals: EventEmitter = process): Stop {
+export function listenForStop({ dear, tell }: { dear: boolean; tell: (text: string) => void }): Stop {
   const controller = new AbortController();
   setMaxListeners(0, controller.signal); // every episode and every request listens
-  let asked: string | null = null;
+  let asked: NodeJS.Signals | null = null;
   let asked_ms = Number.NEGATIVE_INFINITY;
 
-  function onSignal(name: string): void {
+  function onSignal(name: NodeJS.Signals): void {
     if (performance.now() - asked_ms < SAME_SIGNAL_MS) return;
     asked_ms = performance.now();
-    if (asked === null) {
-      asked = name;
-      tell(`${name}: no more episodes are started; those under way are played to their end. Once more: stop at once.`);
-      return;
-    }
-    controller.abort();
-    close();
+    if (controller.signal.aborted) process.exit(128 + constants.signals[name]);
+    if (asked !== null || !dear) controller.abort(name);
+    else tell(`${name}: no more episodes begin; those under way are played to their end. Once more: they end at once.`);
+    asked ??= name;
   }
-  function close(): void {
-    signals.off("SIGINT", onSignal);
-    signals.off("SIGTERM", onSignal);
-  }
-  signals.on("SIGINT", onSignal);
-  signals.on("SIGTERM", onSignal);
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
 
   return {
     get asked() {
@@ -48,6 +41,6 @@ export function listenForStop(tell: (text: string) => void, signals: EventEmitte
     },
     signal: controller.signal,
     abort: () => controller.abort(),
-    close,
+    close: () => void process.off("SIGINT", onSignal).off("SIGTERM", onSignal),
   };
 }

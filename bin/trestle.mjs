@@ -5,5 +5,5 @@ import { register } from "tsx/esm/api";
 
 register();
 registerCommonJs(); // a user's environment in a folder whose package.json does not say "type": "module"
-const { main } = await import("../src/cli.ts");
-process.exitCode = await main(process.argv.slice(2));
+const { runProcess } = await import("../src/cli.ts");
+await runProcess();

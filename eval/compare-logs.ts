@@ -18,7 +18,11 @@ function logOf(path: string): string {
 
 /** Judges trajectory logs, each as a whole, and compares every one with the first, task by task. */
 export function compareLogs(paths: readonly string[]): RunResult {
-  const rows = paths.map((path) => ({ label: path, judged: judge(readTrajectories(logOf(path))) }));
+  const rows = paths.map((path) => {
+    const trajectories = readTrajectories(logOf(path));
+    if (trajectories.length === 0) throw new UserError(`${path}: no trajectories.`);
+    return { label: path, judged: judge(trajectories) };
+  });
   const [first, ...others] = rows;
   if (!first) throw new UserError("Name one log or more.");
   const comparisons = others.map(({ label, judged }) => ({

@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
 import type { Env } from "../src/core/env.ts";
 import { UserError } from "../src/core/errors.ts";
+import { readInput } from "../src/text-file.ts";
 import { parseJsonLines } from "../src/trajectory-log.ts";
 
 /**
@@ -10,17 +10,15 @@ import { parseJsonLines } from "../src/trajectory-log.ts";
  */
 export async function scoreFile(env: Env, file: string, options: Record<string, unknown>): Promise<unknown[]> {
   if (!env.rescore) throw new UserError(`${env.name} has no format for stored trajectories.`);
-  let text: string;
-  try {
-    text = readFileSync(file === "-" ? 0 : file, "utf8");
-  } catch (error) {
-    throw new UserError(`${file}: ${(error as Error).message}`);
-  }
-  const name = file === "-" ? "stdin" : file;
+  env.parseOptions(options); // else told as a mistake of the first line, or not at all
+  const { text, name } = await readInput(file);
   const results: unknown[] = [];
   for (const { line, value } of parseJsonLines(text, name)) {
     try {
-      results.push(await env.rescore(value, options));
+      const result = await env.rescore(value, options);
+      if (result === undefined)
+        throw new UserError(`${env.name}'s rescore gives nothing; expected a result for each line.`);
+      results.push(result);
     } catch (error) {
       if (error instanceof UserError) throw new UserError(`${name}, line ${line}: ${error.message}`);
       throw error;

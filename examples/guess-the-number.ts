@@ -1,7 +1,7 @@
 // An environment of your own in one file: `trestle rollout --env ./examples/guess-the-number.ts --policy gold`.
 // The policy finds a number from 1 to 100 with a tool that says higher or lower, and names it at the end.
 import { z } from "zod";
-import { defineEnv } from "../src/core/env.ts";
+import { defineEnv, type EnvSpec } from "../src/core/env.ts";
 import { ToolError, UserError } from "../src/core/errors.ts";
 import { defineTool } from "../src/core/tool.ts";
 
@@ -36,7 +36,8 @@ function search(secret: number): string[] {
   return [...replies, `answer ${secret}`];
 }
 
-export const guessTheNumber = defineEnv<{ id: string; secret: number }, State, object>({
+/** Apart from what is made of it, for guess-the-number.test.ts: `envContract` plays the spec. */
+export const spec: EnvSpec<{ id: string; secret: number }, State, object> = {
   id: "guess-the-number@1",
   summary: "Find a number with a tool that compares",
   options: z.strictObject({}),
@@ -75,4 +76,6 @@ export const guessTheNumber = defineEnv<{ id: string; secret: number }, State, o
     return { reward: found, parts: { found }, metrics: {}, success: found === 1 };
   },
   policies: { gold: ({ secret }) => search(secret), always_fifty: () => ["answer 50"] },
-});
+};
+
+export const guessTheNumber = defineEnv(spec);

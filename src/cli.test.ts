@@ -91,14 +91,41 @@ describe("help and mistakes", () => {
     [["bench", "--policy", "model:./nowhere"], /model is '.\/nowhere': there is no such folder/],
     [["score", "nowhere.jsonl"], /nowhere.jsonl/],
     [["eval", "nowhere.jsonl"], /nowhere.jsonl: there is no such log/],
+    [["eval", write("nothing.jsonl", "\n")], /nothing.jsonl: no trajectories/],
     [["parse", "--protocol", "morse"], /morse/],
+    [["parse", "nowhere.jsonl"], /^nowhere.jsonl: there is no such file.\n$/],
+    [["parse", folder], /: it is a folder; expected a file.\n$/],
+    [["parse", write("odd.jsonl", '{"id": 1, "text": 5}\n')], /odd.jsonl, line 1: expected .*, got {"id":1,"text":5}/],
+    [["score", folder], /: it is a folder; expected a file.\n$/],
+    [["score", write("none.jsonl", ""), "--env-options", '{"nope": 1}'], /^env_options of arxiv: .*nope/],
+    [["bench", folder], /: it is a folder; expected a file.\n$/],
+    [["bench", "--name", ".."], /--name is '..'; expected letters.* not dots alone/],
+    [["bench", "--policy", "model:"], /model is empty; expected a folder/],
+    [["bench", "--repeat", "1e9"], /--repeat is 1000000000; expected/],
+    [["bench", "--split", "dev,dev"], /split names 'dev' twice/],
+    [["bench", ...guess, "--task-ids", "n2,n2"], /task_ids names 'n2' twice/],
+    [["bench", "--name", "x".repeat(300)], /x: its name is too long.\n$/],
+    [["bench", "--runs-dir", write("file", ""), "--name", "x"], /file\/x can't be made: .*file is a file/],
+    [["data", "arxiv", "snapshot", "--seed", "many"], /--seed is 'many'; expected a whole number of 0 or more/],
+    [["data", "arxiv", "snapshot", "--seed", "-1"], /--seed is '-1'; expected/],
+    [["data", "arxiv", "snapshot", "--env-options", "{}"], /data arxiv snapshot takes no --env-options/],
+    [["data", "arxiv", "snapshot", "--output", folder], /: it is a folder; expected a file.\n$/],
+    [["data", "./examples/guess-the-number.ts", "sft", "--output", folder], /: it is a folder; expected a file.\n$/],
     [["data", "arxiv", "corpus"], /has no action 'corpus'; expected one of snapshot, sft/],
   ])("%j exits with 2 and says what was expected", async (argv, message) => {
-    const { code, stdout, stderr } = await run(...argv, ...(argv[0] === "bench" ? ["--runs-dir", runs] : []));
+    const own = argv[0] === "bench" && !argv.includes("--runs-dir") ? ["--runs-dir", runs] : [];
+    const { code, stdout, stderr } = await run(...argv, ...own);
     expect(stderr).toMatch(message);
     expect(stderr).not.toMatch(/\n {4}at /); // no stack for the user's own mistake
     expect([code, stdout]).toEqual([2, ""]);
   });
+});
+
+test("'none' by flag is null, for every key that takes it", async () => {
+  const given = ["--name", "none", "--split", "none", "--max-turns", "none", "--runs-dir", runs];
+  const { code, json } = await run("bench", ...guess, ...given, "--dry-run", "--json");
+  expect(code).toBe(0);
+  expect(json()[0]!.config).toMatchObject({ name: null, split: null, max_turns: null });
 });
 
 describe("before a model loads", () => {
@@ -293,6 +320,78 @@ test("the installed command prints its version, wherever it is called from", () 
   expect(execFileSync(process.execPath, [bin, "--version"], { cwd: folder, encoding: "utf8" })).toMatch(
     /^\d+\.\d+\.\d+\n$/,
   );
+});
+
+test("a model of a run is measured in that run's environment, unless another is named", async () => {
+  const model = fakeModel("trained/final");
+  write("trained/config.json", JSON.stringify({ env: guess[1] }));
+  const told = async (...argv: string[]) =>
+    (await run("bench", "--policy", `model:${model}`, "--split", "x", ...argv)).stderr;
+  expect(await told()).toMatch(/env as in the model's own run: .*guess-the-number.ts\n.*expected train or test/);
+  expect(await told("--env", "arxiv")).not.toMatch(/own run|train or test/);
+});
+
+describe("as a process of its own", () => {
+  const rows = Array.from(
+    { length: 3000 },
+    (_, id) => `${JSON.stringify({ id, text: "Thought: x\nAction: FINISH" })}\n`,
+  );
+  const shell = (line: string) => execaSync("bash", ["-o", "pipefail", "-c", line], { cwd: folder, reject: false });
+  const command = `'${process.execPath}' '${bin}'`;
+
+  test("a writer that is slow is waited for", () => {
+    const { stdout, exitCode } = shell(`(sleep 2; echo '{"id": 1, "text": "x"}') | ${command} parse`);
+    expect([stdout, exitCode]).toEqual([expect.stringMatching(/^{"id":1,/), 0]);
+  });
+
+  test("a reader that goes away is no error", () => {
+    const { stdout, stderr, exitCode } = shell(`${command} parse ${write("many.jsonl", rows.join(""))} | head -1`);
+    expect([stdout, stderr, exitCode]).toEqual([expect.stringMatching(/^{"id":0,/), "", 0]);
+  });
+
+  test("a Ctrl-C ends scripted play in order: the log is kept, the folder given back", async () => {
+    const example = JSON.stringify(join(import.meta.dirname, "../examples/guess-the-number.ts"));
+    const env = write(
+      "waits.mts",
+      `import { guessTheNumber } from ${example};
+       const load = async (...given) => {
+         const tasks = await guessTheNumber.load(...given);
+         return { ...tasks, start: async (...task) => {
+           const episode = await tasks.start(...task);
+           setTimeout(() => process.kill(process.pid, "SIGINT"), 100);
+           await new Promise((resolve) => setTimeout(resolve, 300));
+           return episode;
+         } };
+       };
+       export const waits = { ...guessTheNumber, load };`,
+    );
+    const { exitCode, stderr } = shell(`${command} rollout --env ${env} --name interrupted`);
+    expect([exitCode, stderr]).toEqual([
+      1,
+      expect.stringContaining("Stopped by SIGINT; what was played is in the log."),
+    ]);
+    const dir = join(folder, "runs", "interrupted");
+    expect(JSON.parse(readFileSync(join(dir, "manifest.json"), "utf8"))).toMatchObject({ status: "stopped" });
+    expect(existsSync(join(dir, "lock"))).toBe(false);
+    expect(readTrajectories(join(dir, "trajectories", "rank-0.jsonl"))).toHaveLength(16);
+  });
+
+  test("what an environment's file prints is not among the results; what it throws late exits with 3", () => {
+    const example = JSON.stringify(join(import.meta.dirname, "../examples/guess-the-number.ts"));
+    const played = (name: string, text: string) =>
+      shell(`${command} rollout --env ${write(name, `${text}\nexport * from ${example};`)} --task-ids n42 --json`);
+    const { stdout, stderr } = played("prints.mts", 'console.log("hello");');
+    expect(stdout).toMatch(/^{"task_id":"n42"/);
+    expect(stderr).toContain("hello");
+    expect(played("never.mts", "await new Promise(() => {});")).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining("never settles"),
+    });
+    expect(played("late.mts", 'Promise.reject(new Error("late"));')).toMatchObject({
+      exitCode: 3,
+      stderr: expect.stringContaining("late"),
+    });
+  });
 });
 
 test("an environment in a folder that is no ES module package plays, and its UserError is one", () => {

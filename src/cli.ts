@@ -1,3 +1,4 @@
+import { Console } from "node:console";
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError, Option } from "commander";
@@ -5,7 +6,7 @@ import { compareLogs } from "../eval/compare-logs.ts";
 import { scoreFile } from "../eval/score.ts";
 import { PythonError, Stopped } from "./bridge/python.ts";
 import { flagsOf, loadConfig, trainerFlags } from "./config.ts";
-import { errorText, GuardError, UserError } from "./core/errors.ts";
+import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
 import { runData } from "./data.ts";
 import { loadEnv, protocols } from "./envs/index.ts";
 import { createProgress } from "./metrics.ts";
@@ -14,6 +15,7 @@ import type { Recipe, RunResult } from "./recipes/recipe.ts";
 import { shownPath } from "./run-folder.ts";
 import { formatCheck, runDoctor } from "./setup/doctor.ts";
 import { runSetup } from "./setup/setup.ts";
+import { readInput } from "./text-file.ts";
 import { parseJsonLines } from "./trajectory-log.ts";
 
 /** 0 good, 1 a gate failed or a run stopped by a guard, 2 the user's mistake, 3 our fault. */
@@ -87,16 +89,20 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     });
 
   add("parse", "How a model's text would be read: JSON lines {id, text} in, JSON lines out", [
-    'echo \'{"id": 1, "text": "Thought: done\\nAction: FINISH"}\' | trestle parse --protocol react --json',
+    `parse --protocol react --json <<< '{"id": 1, "text": "Thought: done\\nAction: FINISH"}'`,
   ])
     .argument("[file]", "JSON lines, or - for stdin", "-")
     .addOption(
       new Option("--protocol <name>", "how replies are written").choices(Object.keys(protocols)).default("react"),
     )
     .option("--json", "print JSON lines (as it does without)")
-    .action((file: string, { protocol }: { protocol: string }) => {
-      const rows = parseJsonLines(readFileSync(file === "-" ? 0 : file, "utf8"), file === "-" ? "stdin" : file);
-      finish({ text: "", json: rows.map(({ line, value }) => readText(protocol, line, value)) }, true);
+    .action(async (file: string, { protocol }: { protocol: string }) => {
+      const { text, name } = await readInput(file);
+      const rows = parseJsonLines(text, name);
+      finish(
+        { text: "", json: rows.map(({ line, value }) => readReply(protocol, `${name}, line ${line}`, value)) },
+        true,
+      );
     });
 
   add("data", "Build and check an environment's data", [
@@ -107,14 +113,15 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .argument("<action>", "snapshot, or sft for rows of worked solutions")
     .option("--split <name>", "sft: where the solutions come from")
     .option("--output <file>", "where to write")
-    .option("--seed <number>", "snapshot: the seed", Number)
+    .option("--seed <number>", "snapshot: the seed", readSeed)
     .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
-    .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--env-options <json>", "sft: options of the environment", readJsonObject("--env-options"))
     .option("--json", "print the result as JSON")
     .action(async (family: string, action: string, options: DataFlags) => {
       const { split, output, seed, check, envOptions } = options;
+      if (envOptions && action === "snapshot") throw new UserError(`data ${family} snapshot takes no --env-options.`);
       finish(
-        await runData(family, action, { split, output, seed, check, env_options: envOptions }),
+        await runData(family, action, { split, output, seed, check, env_options: envOptions ?? {} }),
         options.json ?? false,
       );
     });
@@ -132,7 +139,7 @@ interface DataFlags {
   output?: string;
   seed?: number;
   check?: boolean;
-  envOptions: Record<string, unknown>;
+  envOptions?: Record<string, unknown>;
   json?: boolean;
 }
 
@@ -148,7 +155,7 @@ function addRecipe(
   target.argument("[config]", "a YAML file; flags win over it");
   for (const flag of flags) {
     const option = new Option(flag.usage, flag.description);
-    target.addOption(flag.negative ? option : option.argParser(flag.read));
+    target.addOption(flag.negative ? option : option.argParser((text) => [flag.read(text)])); // commander makes '' of null
     if (flag.negative) target.addOption(new Option(flag.negative).hideHelp());
   }
   target.option("--json", "print results as JSON lines; nothing else on stdout");
@@ -162,7 +169,7 @@ function addRecipe(
     const given = Object.fromEntries(
       flags.flatMap(({ key, usage }) => {
         const value = options[new Option(usage).attributeName()];
-        return value === undefined ? [] : [[key, value]];
+        return value === undefined ? [] : [[key, Array.isArray(value) ? value[0] : value]];
       }),
     );
     const ours = [...flags.map(({ key }) => key), "json", "dry_run", "help"];
@@ -195,9 +202,16 @@ function readJsonObject(flag: string): (text: string) => Record<string, unknown>
   };
 }
 
-function readText(protocol: string, line: number, value: unknown): Record<string, unknown> {
+function readSeed(text: string): number {
+  const seed = Number(text);
+  if (text.trim() !== "" && Number.isSafeInteger(seed) && seed >= 0) return seed;
+  throw new UserError(`--seed is '${text}'; expected a whole number of 0 or more.`);
+}
+
+function readReply(protocol: string, where: string, value: unknown): Record<string, unknown> {
   const { id, text } = (value ?? {}) as { id?: unknown; text?: unknown };
-  if (typeof text !== "string") throw new UserError(`line ${line}: expected {"id": …, "text": "…"}.`);
+  if (typeof text !== "string")
+    throw new UserError(`${where}: expected {"id": …, "text": "…"}, got ${JSON.stringify(value).slice(0, 100)}.`);
   return { id, ...protocols[protocol]!(text) };
 }
 
@@ -205,6 +219,11 @@ function report(error: unknown): ExitCode {
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2; // it has told already
   if (error instanceof UserError || (error instanceof PythonError && error.type === "UserError")) {
     process.stderr.write(`${errorText(error).replace(/^UserError: /, "")}\n`);
+    return 2;
+  }
+  const problem = (error as NodeJS.ErrnoException | null)?.code === "ENOENT" ? null : pathProblem(error);
+  if (problem) {
+    process.stderr.write(`${problem.message}\n`);
     return 2;
   }
   if (error instanceof GuardError || error instanceof Stopped) {
@@ -221,6 +240,27 @@ function report(error: unknown): ExitCode {
   return 3;
 }
 
-if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
+/** Node's own exit code where the program waits for a promise that nothing can settle any more. */
+const UNSETTLED = 13;
+
+/** `main` as a process of its own. */
+export async function runProcess(): Promise<void> {
+  for (const stream of [process.stdout, process.stderr])
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error; // its reader has gone (`| head`): the work goes on
+    });
+  globalThis.console = new Console(process.stderr); // stdout is for results, whatever an environment prints
+  process.on("uncaughtException", (error) => process.exit(report(error))); // Node's own exit code would be a gate's
+  let settled = false;
+  process.on("exit", (code) => {
+    if (settled || (code !== 0 && code !== UNSETTLED)) return;
+    process.stderr.write(
+      "The work is not done, and nothing is left to wait for: a promise of the environment never settles.\n",
+    );
+    process.exitCode = 3;
+  });
   process.exitCode = await main(process.argv.slice(2));
+  settled = true;
 }
+
+if (process.argv[1] && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) await runProcess();

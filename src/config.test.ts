@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { flagsOf, loadConfig, trainerFlags } from "./config.ts";
+import { flagsOf, loadConfig, readYaml, trainerFlags } from "./config.ts";
 
 const schema = z.object({
   model: z.string().default("models/tiny").describe("The model."),
@@ -163,5 +163,32 @@ describe("flags that are not ours go to the trainer", () => {
   test("TRL's names are not taken for near misses (LN-05: Python checks them)", () => {
     const names = ["max_steps", "beta", "top_p", "bf16", "max_prompt_length", "num_generation", "delta", "data_seed"];
     for (const name of names) expect(trainerFlags([`--${name}`, "1"], ours).trainer).toEqual({ [name]: 1 });
+  });
+});
+
+describe("a YAML that is none of ours", () => {
+  test.each([
+    ["not a number", "max_turns: .nan", /max_turns is NaN; expected a number/],
+    ["no end", "max_turns: .inf", /max_turns is Infinity; expected a number/],
+    ["a text for a list", "task_ids: n1", /task_ids is 'n1'; expected an array/],
+    ["a key that every object has", "constructor: 1", /grpo.yaml: grpo has no key 'constructor'/],
+    ["two documents", "split: dev\n---\nsplit: test", /grpo.yaml: there are several documents/],
+  ])("%s", (_, yaml, message) => {
+    expect(() => load(yaml)).toThrow(message);
+  });
+
+  test("a union says all that it takes", () => {
+    const either = z.object({ split: z.union([z.array(z.string()), z.string()]) });
+    const given = { recipe: "bench", schema: either, file: null, flags: { split: 5 } };
+    expect(() => loadConfig(given)).toThrow("--split is 5; expected an array or a string.");
+  });
+
+  test.each([
+    ["UTF-16", Buffer.from("\uFEFFsplit: dev", "utf16le"), /not UTF-8 text/],
+    ["a folder", null, /it is a folder; expected a file/],
+  ])("%s", (_, bytes, message) => {
+    const path = bytes ? join(folder, "odd.yaml") : folder;
+    if (bytes) writeFileSync(path, bytes);
+    expect(() => readYaml(path)).toThrow(message);
   });
 });

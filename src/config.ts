@@ -1,7 +1,7 @@
-import { readFileSync } from "node:fs";
 import { parse as parseYaml } from "yaml";
 import { z } from "zod";
 import { editDistance, errorText, nearest, UserError } from "./core/errors.ts";
+import { readTextFile } from "./text-file.ts";
 
 // YAML in, typed config out. Flags are the kebab-case of a schema's keys, so that a key is declared once.
 // Precedence: flag > YAML > default.
@@ -181,12 +181,15 @@ function isRecord(value: unknown): value is ConfigValues {
 
 /** A YAML file that holds a mapping. @throws UserError with the file's name and the line. */
 export function readYaml(path: string): ConfigValues {
+  const text = readTextFile(path);
   let value: unknown;
   try {
-    value = parseYaml(readFileSync(path, "utf8"));
+    value = parseYaml(text);
   } catch (error) {
-    const missing = (error as NodeJS.ErrnoException).code === "ENOENT";
-    throw new UserError(missing ? `${path}: there is no such file.` : `${path}: ${errorText(error)}`);
+    const several = errorText(error).includes("multiple documents");
+    throw new UserError(
+      `${path}: ${several ? "there are several documents, parted by '---'; expected one." : errorText(error)}`,
+    );
   }
   if (value === null) return {};
   if (!isRecord(value)) throw new UserError(`${path}: expected keys and values, as 'model: models/tiny'.`);
@@ -255,13 +258,13 @@ function describeIssue(
   { schema, file, flags, recipe }: ConfigSource,
 ): string {
   const top = String(issue.path[0] ?? "");
-  const where = top in flags || !file ? "" : `${file}: `;
+  const where = Object.hasOwn(flags, top) || !file ? "" : `${file}: `;
   if (issue.code === "unrecognized_keys") {
     const keys = Object.keys(schema.shape);
     return issue.keys
       .map((key) => {
         const path = [...issue.path, key].join(".");
-        const from = path in flags || !file ? "" : `${file}: `;
+        const from = Object.hasOwn(flags, path) || !file ? "" : `${file}: `;
         const near = issue.path.length === 0 ? nearest(key, keys) : null;
         const inTrainer = issue.path.length === 0 && keys.includes("trainer");
         const hint = near
@@ -278,9 +281,16 @@ function describeIssue(
     (at, key) => (isRecord(at) || Array.isArray(at) ? (at as ConfigValues)[String(key)] : undefined),
     values,
   );
-  const shown = top in flags ? `--${kebab(name)}` : name;
+  const shown = Object.hasOwn(flags, top) ? `--${kebab(name)}` : name;
   if (value === undefined) return `${where}${shown} is missing; ${expectation(issue, value)}.`;
-  return `${where}${shown} is ${typeof value === "string" ? `'${value}'` : JSON.stringify(value)}; ${expectation(issue, value)}.`;
+  return `${where}${shown} is ${shownValue(value)}; ${expectation(issue, value)}.`;
+}
+
+const withArticle = (noun: string): string => `${/^[aeio]/.test(noun) ? "an" : "a"} ${noun}`;
+
+function shownValue(value: unknown): string {
+  if (typeof value === "string") return `'${value}'`;
+  return typeof value === "number" ? String(value) : JSON.stringify(value); // JSON has no NaN
 }
 
 function expectation(issue: z.core.$ZodIssue, value: unknown): string {
@@ -289,6 +299,12 @@ function expectation(issue: z.core.$ZodIssue, value: unknown): string {
     return `expected one of ${issue.values.map(String).join(", ")}${near ? ` (did you mean '${near}'?)` : ""}`;
   }
   if (issue.code === "invalid_type")
-    return `expected ${issue.expected === "int" ? "a whole number" : `a ${issue.expected}`}`;
+    return `expected ${issue.expected === "int" ? "a whole number" : withArticle(issue.expected)}`;
+  if (issue.code === "invalid_union") {
+    const kinds = issue.errors.flatMap(([first]) =>
+      first?.code === "invalid_type" ? withArticle(first.expected) : [],
+    );
+    if (kinds.length > 0) return `expected ${[...new Set(kinds)].join(" or ")}`;
+  }
   return issue.message.replace(/^Too (big|small): /, "").replace(/\.$/, "");
 }

@@ -60,5 +60,5 @@ test("rows that are not those of their manifest are refused", () => {
 });
 
 test("a file that is not there", () => {
-  expect(() => readExpertRows("/nowhere/rows.jsonl")).toThrow(/ENOENT/);
+  expect(() => readExpertRows("/nowhere/rows.jsonl")).toThrow(/rows.jsonl: there is no such file/);
 });

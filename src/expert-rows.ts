@@ -3,10 +3,10 @@ import { existsSync, readFileSync } from "node:fs";
 import { basename } from "node:path";
 import { z } from "zod";
 import { errorText, UserError } from "./core/errors.ts";
-import { messageSchema } from "./core/message.ts";
-import type { ExpertRow } from "./core/task.ts";
+import { type ExpertRow, expertRowSchema } from "./core/task.ts";
 import { describeIssues } from "./core/tool.ts";
 import { writeJson, writeWhole } from "./run-folder.ts";
+import { readTextFile } from "./text-file.ts";
 import { parseJsonLines } from "./trajectory-log.ts";
 
 // Expert rows on disk: JSON lines, and beside them a manifest that says what they are made of.
@@ -15,17 +15,6 @@ export interface ExpertData {
   rows: ExpertRow[];
   manifest: Record<string, unknown>;
 }
-
-const rowSchema: z.ZodType<ExpertRow> = z.strictObject(
-  {
-    id: z.string(),
-    task_id: z.string(),
-    prompt: z.array(messageSchema).min(1),
-    turns: z.array(z.strictObject({ reply: z.string(), observations: z.array(messageSchema) })).min(1),
-    meta: z.record(z.string(), z.unknown()).default({}),
-  },
-  { error: (issue) => (issue.code === "invalid_type" ? "row must be an object" : undefined) },
-);
 
 /** `rows.jsonl` has its manifest in `rows.manifest.json`. */
 export function manifestPath(path: string): string {
@@ -44,15 +33,10 @@ export function writeExpertRows(path: string, { rows, manifest }: ExpertData): v
  * @throws UserError naming file and line of a row that does not fit; or when the file is not the one its manifest describes.
  */
 export function readExpertRows(path: string): ExpertData {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    throw new UserError(`${path}: ${errorText(error)}`);
-  }
-  const manifest = readManifest(path, hash(text));
-  const rows = parseJsonLines(text.replace(/^\uFEFF/, ""), path).map(({ line, value }) => {
-    const parsed = rowSchema.safeParse(value);
+  const text = readTextFile(path);
+  const manifest = readManifest(path, createHash("sha256").update(readFileSync(path)).digest("hex"));
+  const rows = parseJsonLines(text, path).map(({ line, value }) => {
+    const parsed = expertRowSchema.safeParse(value);
     if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}.`);
     return parsed.data;
   });

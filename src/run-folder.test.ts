@@ -96,6 +96,8 @@ test("a whole file replaces the old one, with nothing left beside it", () => {
   writeWhole(join(dir, "deep", "a.json"), "2");
   expect(readFileSync(join(dir, "deep", "a.json"), "utf8")).toBe("2");
   expect(readdirSync(join(dir, "deep"))).toEqual(["a.json"]);
+  expect(() => writeWhole(join(dir, "deep"), "3")).toThrow(`${join(dir, "deep")}: it is a folder; expected a file.`);
+  expect(readdirSync(dir)).toEqual(["deep"]);
 });
 
 test("a config's hash does not hang on the order of its keys", () => {

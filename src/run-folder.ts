@@ -15,7 +15,7 @@ import {
 import { cpus, hostname, totalmem } from "node:os";
 import { dirname, join, relative } from "node:path";
 import { execaSync } from "execa";
-import { UserError } from "./core/errors.ts";
+import { pathProblem, UserError } from "./core/errors.ts";
 
 /** What a run was: enough to tell two runs apart, and to run one again. */
 export interface Manifest {
@@ -165,7 +165,12 @@ export function writeWhole(path: string, text: string): void {
   } finally {
     closeSync(file);
   }
-  renameSync(temporary, path);
+  try {
+    renameSync(temporary, path);
+  } catch (error) {
+    rmSync(temporary, { force: true });
+    throw pathProblem(error, path) ?? error;
+  }
 }
 
 export function writeJson(path: string, value: unknown): void {

@@ -36,6 +36,15 @@ const trajectory: Trajectory = {
 };
 
 describe("the trajectory log", () => {
+  test("a byte order mark and CRLF are no part of it (DT-01); another encoding is told as such", () => {
+    const path = file();
+    openTrajectoryLog(path).close();
+    writeFileSync(path, `\uFEFF${JSON.stringify(trajectory)}\r\n\r\n`);
+    expect(readTrajectories(path)).toEqual([trajectory]);
+    writeFileSync(path, Buffer.from(`\uFEFF${JSON.stringify(trajectory)}\n`, "utf16le"));
+    expect(() => readTrajectories(path)).toThrow(`${path}: not UTF-8 text.`);
+  });
+
   test("gives back what was written, line by line, and can be appended to later", () => {
     const path = file();
     for (const trial of [0, 1]) {
@@ -96,7 +105,7 @@ describe("the trajectory log", () => {
     expect(() => readTrajectories(path)).toThrow(`${path}, line 3: env: `);
     writeFileSync(path, `\n{"env"\n${JSON.stringify(trajectory)}\n`);
     expect(() => readTrajectories(path)).toThrow(`${path}, line 2: not JSON`);
-    expect(() => readTrajectories("nowhere.jsonl")).toThrow(/nowhere.jsonl: ENOENT/);
+    expect(() => readTrajectories("nowhere.jsonl")).toThrow(/nowhere.jsonl: there is no such file/);
   });
 
   test("a cut last line is an error, and left out only when asked; a cut line in the middle never is", () => {

@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { wellFormed } from "./bridge/codec.ts";
@@ -6,6 +6,7 @@ import { errorText, UserError } from "./core/errors.ts";
 import { messageSchema } from "./core/message.ts";
 import { describeIssues } from "./core/tool.ts";
 import type { Trajectory } from "./core/trajectory.ts";
+import { readTextFile } from "./text-file.ts";
 
 const value = z.union([z.number(), z.boolean(), z.string(), z.null()]);
 const count = z.int().nonnegative();
@@ -92,13 +93,7 @@ export interface ReadOptions {
 
 /** Every line of a JSON lines file, parsed, with its number in the file. @throws UserError naming file and line. */
 export function readJsonLines(path: string, options: ReadOptions = {}): { line: number; value: unknown }[] {
-  let text: string;
-  try {
-    text = readFileSync(path, "utf8");
-  } catch (error) {
-    throw new UserError(`${path}: ${errorText(error)}`);
-  }
-  return parseJsonLines(text, path, options);
+  return parseJsonLines(readTextFile(path), path, options);
 }
 
 /** As `readJsonLines`, for text that is already at hand; `name` stands for the file in messages. */

@@ -44,6 +44,18 @@ def gold(reply: str, turns: int = 2) -> dict:
         ("grpo", {"warmup_ratio": 0.1}, ["trainer.warmup_ratio", "'warmup_steps'"]),
         ("grpo", {"report_to": "tensorbord"}, ["'tensorbord'", "tensorboard"]),
         ("sft", {"lr_scheduler_type": "cosin"}, ["SFTConfig refuses", "cosin"]),
+        ("sft", {"learning_rate": "abc"}, ["trainer.learning_rate is 'abc'; expected a number."]),
+        ("sft", {"learning_rate": True}, ["trainer.learning_rate is True; expected a number."]),
+        ("sft", {"learning_rate": float("nan")}, ["trainer.learning_rate is nan; expected a finite number."]),
+        ("sft", {"learning_rate": -1e-5}, ["trainer.learning_rate is -1e-05; expected 0 or more."]),
+        ("sft", {"max_steps": 1.5}, ["trainer.max_steps is 1.5; expected a whole number."]),
+        ("sft", {"max_steps": -5}, ["trainer.max_steps is -5; expected -1 or more."]),
+        ("sft", {"bf16": "maybe"}, ["trainer.bf16 is 'maybe'; expected true or false or null."]),
+        ("sft", {"per_device_train_batch_size": 0}, ["expected 1 or more"]),
+        ("grpo", {"num_generations": "abc"}, ["trainer.num_generations is 'abc'; expected a whole number or null."]),
+        ("grpo", {"num_generations": 2.5}, ["trainer.num_generations is 2.5; expected a whole number"]),
+        ("grpo", {"per_device_train_batch_size": -8}, ["expected 1 or more"]),
+        ("grpo", {"beta": [0.1]}, ["trainer.beta is [0.1]; expected a number."]),
     ],
 )
 def test_ln_05_trainer_keys_that_do_not_fit_are_refused_with_what_to_do(recipe, trainer, says):

@@ -12,6 +12,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
+from trainers.batching import deal_by_length
 from trainers.callbacks import (
     REPLIES_CUT,
     Gauge,
@@ -175,6 +176,18 @@ class RolloutTrainer(GRPOTrainer):
         self._metrics["train"]["rollout/masked"].append(1 - keep.float().mean().item())
         self._metrics["train"]["rollout/empty_step"].append(float(output["num_items_in_batch"].item() == 0))
         return output
+
+    def _prepare_inputs(self, generation_batch):
+        before = self._buffered_inputs
+        inputs = super()._prepare_inputs(generation_batch)
+        if not self.model.training or self._buffered_inputs is before:
+            return inputs
+        # Only within an optimizer step: short rows first and long ones later would be steps of different kinds.
+        steps, size = self._buffered_inputs, self.args.gradient_accumulation_steps
+        self._buffered_inputs = [
+            batch for i in range(0, len(steps), size) for batch in deal_by_length(steps[i : i + size])
+        ]
+        return self._buffered_inputs[self._step % self.args.steps_per_generation]
 
     def _counts(self, row: dict) -> bool:
         return row["reward"] is not None and not (self.mask_truncated and row["ended_by"] == "truncated")

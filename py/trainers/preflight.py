@@ -3,7 +3,10 @@
 import contextlib
 import dataclasses
 import io
+import math
 import tempfile
+import types
+import typing
 import warnings
 from typing import Any
 
@@ -140,12 +143,81 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
         elif trainer[key] not in CHOICES[recipe].get(key, [trainer[key]]):
             choices = ", ".join(str(choice) for choice in CHOICES[recipe][key])
             problems.append(f"trainer.{key} is '{trainer[key]}'; expected one of {choices}.")
-    problems += report_problems(trainer.get("report_to", "none"))
+    if not problems:
+        problems += type_problems(config_class, trainer, CHOICES[recipe])
+    if not problems:
+        problems += report_problems(trainer.get("report_to", "none"))
     if not problems and recipe == "grpo":
         problems += group_problems(trainer)
     if not problems:
         problems += value_problems(config_class, trainer)
     return problems, warned
+
+
+def type_problems(config_class, trainer: dict[str, Any], checked: typing.Container[str]) -> list[str]:
+    """Values of another type than the config class declares, and numbers that are none or too small.
+
+    A dataclass takes them all: they would fail in the first step, or train something else.
+    """
+    hints = typing.get_type_hints(config_class)
+    problems = []
+    for key, value in trainer.items():
+        if key in checked:
+            continue
+        kinds = _plain_types(hints[key])
+        if kinds is not None and not any(_is_a(value, kind) for kind in kinds):
+            expected = " or ".join(TYPE_NAMES[kind] for kind in sorted(kinds, key=list(TYPE_NAMES).index))
+            problems.append(f"trainer.{key} is {value!r}; expected {expected}.")
+        elif isinstance(value, int | float) and not math.isfinite(value):
+            problems.append(f"trainer.{key} is {value}; expected a finite number.")
+        elif isinstance(value, int | float) and value < LEAST.get(key, -math.inf):
+            problems.append(f"trainer.{key} is {value}; expected {LEAST[key]} or more.")
+    return problems
+
+
+TYPE_NAMES = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "keys and values",
+    type(None): "null",
+}
+LEAST = {
+    "per_device_train_batch_size": 1,
+    "gradient_accumulation_steps": 1,
+    "steps_per_generation": 1,
+    "generation_batch_size": 1,
+    "num_iterations": 1,
+    "max_steps": -1,  # not set: epochs count
+    "num_train_epochs": 0,
+    "learning_rate": 0,
+    "weight_decay": 0,
+    "max_grad_norm": 0,
+    "warmup_steps": 0,
+    "beta": 0,
+}
+
+
+def _plain_types(hint) -> set[type] | None:
+    """The types that a declaration names; None where it names one that JSON has not, as an enum."""
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        kinds: set[type] = set()
+        for part in typing.get_args(hint):
+            inner = _plain_types(part)
+            if inner is None:
+                return None
+            kinds |= inner
+        return kinds
+    kind = typing.get_origin(hint) or hint
+    return {kind} if kind in TYPE_NAMES else None
+
+
+def _is_a(value, kind: type) -> bool:
+    if kind is bool or isinstance(value, bool):
+        return kind is bool and isinstance(value, bool)
+    return isinstance(value, int | float) if kind is float else isinstance(value, kind)
 
 
 def report_problems(report_to) -> list[str]:

@@ -22,6 +22,7 @@ from torch.nn.functional import cross_entropy
 from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2Tokenizer
 
 from trainers.callbacks import COMPLETED, STOP_REQUESTED
+from trainers.optimizers import MuonWithAdamW
 from trainers.tokens import ChatFormat, transcript_of
 
 END_OF_TEXT, TURN_START, TURN_END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
@@ -127,23 +128,6 @@ def new_model(tokenizer: Qwen2Tokenizer, shape: dict, seed: int) -> Qwen2ForCaus
     model.generation_config.eos_token_id = [tokenizer.eos_token_id, tokenizer.pad_token_id]
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     return model
-
-
-def optimizers_of(model: Qwen2ForCausalLM, learning_rate: float, matrix_learning_rate: float) -> list:
-    """Muon for the layers' matrices, AdamW for embeddings, norms and biases: fewer steps than AdamW for all."""
-    matrices = {name for name, weight in model.named_parameters() if weight.ndim == 2 and "embed" not in name}
-    named = list(model.named_parameters())
-    return [
-        torch.optim.Muon(
-            [weight for name, weight in named if name in matrices], lr=matrix_learning_rate, weight_decay=0.01
-        ),
-        torch.optim.AdamW(
-            [weight for name, weight in named if name not in matrices],
-            lr=learning_rate,
-            betas=(0.9, 0.95),
-            weight_decay=0.0,
-        ),
-    ]
 
 
 @dataclass
@@ -254,14 +238,14 @@ def run(request: dict, host) -> dict:
     pad_id = tokenizer.pad_token_id
     test = sorted((example_of(row, chat) for row in rows["held_out"]), key=lambda example: len(example.ids))
 
-    optimizers = optimizers_of(model, request["learning_rate"], request["matrix_learning_rate"])
+    optimizer = MuonWithAdamW(model, request["matrix_learning_rate"], request["learning_rate"])
     total = sum(stage["steps"] for stage in stages)
 
     def rate(step: int) -> float:
         """Warm-up, then constant, then down to 0 in the last quarter."""
         return min(1.0, (step + 1) / request["warmup_steps"], (total - step) / (total / 4))
 
-    schedules = [torch.optim.lr_scheduler.LambdaLR(optimizer, rate) for optimizer in optimizers]
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, rate)
     begin = time.perf_counter()
     step, tokens, policy_tokens, running, figures = 0, 0, 0, [], {}
     for stage in stages:
@@ -280,10 +264,9 @@ def run(request: dict, host) -> dict:
             loss = cross_entropy(logits.float(), ids[:, 1:][wanted])
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-            for optimizer, schedule in zip(optimizers, schedules, strict=True):
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-                schedule.step()
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+            schedule.step()
             running.append(loss.item())
             step += 1
             if step % request["log_steps"] == 0 or step == total:

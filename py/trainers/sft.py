@@ -3,14 +3,13 @@
 import json
 
 from datasets import Dataset
+from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTConfig, SFTTrainer
 
-from trainers.callbacks import (
-    HostCallback,
-    quiet_libraries,
-    train_and_save,
-)
+from trainers.batching import ShuffledLengthBatches
+from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
+from trainers.optimizers import MuonWithAdamW
 from trainers.preflight import trainer_problems
 from trainers.tokens import ChatFormat, Transcript, transcript_of
 
@@ -20,6 +19,12 @@ MAX_SHARE_TOO_LONG = 0.01
 class ExpertTrainer(SFTTrainer):
     def create_model_card(self, *_, **__):
         """None: the run folder has its own record."""
+
+    def _get_train_sampler(self, train_dataset=None):
+        sampler = super()._get_train_sampler(train_dataset)
+        if isinstance(sampler, LengthGroupedSampler):
+            return ShuffledLengthBatches(sampler.batch_size, lengths=sampler.lengths)
+        return sampler
 
 
 def run(request: dict, host) -> dict:
@@ -61,9 +66,14 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
         "disable_tqdm": True,
         "logging_nan_inf_filter": False,  # a lost loss must be seen
     }
+    args = on_one_device(SFTConfig(**arguments))
+    optimizer = None
+    if (rate := request.get("matrix_learning_rate")) is not None:
+        optimizer = MuonWithAdamW(policy.model, rate, args.learning_rate, (args.adam_beta1, args.adam_beta2))
     return ExpertTrainer(
         model=policy.model,
-        args=on_one_device(SFTConfig(**arguments)),
+        args=args,
+        optimizers=(optimizer, None),
         train_dataset=Dataset.from_list(examples),
         processing_class=policy.tokenizer,
     )

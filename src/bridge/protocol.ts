@@ -208,6 +208,8 @@ export const entries = {
       /** JSON lines, an ExpertRow each. */
       rows_path: z.string(),
       max_length: z.int().positive(),
+      /** Of Muon, for the layers' matrices; null: trainer.optim for all weights. */
+      matrix_learning_rate: z.number().positive().nullable(),
     }),
     result: z.looseObject({
       ...trained,

@@ -201,6 +201,14 @@ describe("environments", () => {
     policies: { gold: () => ["yes"], silent: () => [] },
   };
 
+  const row = {
+    id: "r",
+    task_id: "t0",
+    prompt: [{ role: "user", content: "say yes" }],
+    turns: [{ reply: "yes", observations: [] }],
+    meta: {},
+  };
+
   test("options are checked by name, with their defaults", async () => {
     const toy = defineEnv(spec);
     expect(toy.parseOptions({})).toEqual({ size: 2 });
@@ -232,6 +240,21 @@ describe("environments", () => {
     const load = defineEnv({ ...spec, load: () => loaded as never }).load("train");
     await expect(load).rejects.toThrow(message);
     await expect(load).rejects.toThrow(UserError);
+  });
+
+  test.each([
+    ["nothing", undefined, /toy@3: expert\('train'\) gives something else than rows/],
+    ["no rows", { rows: [], manifest: {} }, /a split has at least one row/],
+    ["a row without a prompt", { rows: [{ id: "a" }], manifest: {} }, /rows.0.prompt/],
+    [
+      "what is no JSON",
+      { rows: [row], manifest: { n: 1n } },
+      /can't be written as JSON \(Do not know how to serialize/,
+    ],
+  ])("expert gives %s", async (_, rows, message) => {
+    const expert = defineEnv({ ...spec, expert: async () => rows as never }).expert("train");
+    await expect(expert).rejects.toThrow(message);
+    await expect(expert).rejects.toThrow(UserError);
   });
 
   test("a task without a limit of turns is refused before it is played", async () => {

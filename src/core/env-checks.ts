@@ -3,7 +3,7 @@ import type { EnvSpec, StartResult, StepResult } from "./env.ts";
 import { errorText, UserError } from "./errors.ts";
 import { messageSchema } from "./message.ts";
 import type { Score } from "./reward.ts";
-import type { LoadedTasks, TaskBase } from "./task.ts";
+import { expertRowSchema, type LoadedTasks, type TaskBase } from "./task.ts";
 import { describeIssues } from "./tool.ts";
 
 // What an environment declares and gives back, checked: a user's file runs without its types having been. Nothing is
@@ -123,6 +123,24 @@ export function checkReplies(policy: string, task_id: string, replies: unknown):
       `policy '${policy}' of task '${task_id}' gives something else than a list of texts: ${describeIssues(parsed.error)}`,
     );
   return replies as string[];
+}
+
+const expertSchema = z.object({
+  rows: z.array(expertRowSchema).min(1, "a split has at least one row"),
+  manifest: z.record(z.string(), z.unknown()),
+});
+
+/** @throws UserError where `expert` gives anything but rows that can be written */
+export function checkExpert<Expert>(env_id: string, split: string, expert: Expert): Expert {
+  const where = `${env_id}: expert('${split}')`;
+  const parsed = expertSchema.safeParse(expert);
+  if (!parsed.success) throw new UserError(`${where} gives something else than rows: ${describeIssues(parsed.error)}`);
+  try {
+    JSON.stringify(expert);
+  } catch (error) {
+    throw new UserError(`${where} gives what can't be written as JSON (${errorText(error).split("\n")[0]}).`);
+  }
+  return expert;
 }
 
 function fitting<Value>(schema: z.ZodType, value: Value): Value {

@@ -24,6 +24,8 @@ export function envContract<Task extends TaskBase, State, Options>(
   spec: EnvSpec<Task, State, Options>,
   { splits = spec.splits, env_options = {}, disjoint = [], sample = 5, runs = 100 }: ContractOptions = {},
 ): void {
+  if (!("reset" in spec))
+    throw new UserError("envContract plays a spec: give it the object that defineEnv was given, not what it made.");
   const env = defineEnv(freezing(spec));
   const load = (split: string): Promise<TaskSet> => env.load(split, env_options);
 

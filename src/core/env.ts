@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import { checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
+import { checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
 import type { Message } from "./message.ts";
@@ -168,7 +168,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     load,
     async expert(split, rawOptions) {
       const options = parseOptions(rawOptions);
-      if (spec.expert) return spec.expert(split, options);
+      if (spec.expert) return checkExpert(spec.id, split, await spec.expert(split, options));
       return replayGold(await load(split, rawOptions));
     },
     rescore: spec.rescore ? async (line, options) => spec.rescore!(line, parseOptions(options)) : null,

@@ -18,6 +18,29 @@ export function errorText(error: unknown): string {
   return error instanceof Error ? error.message || error.name : String(error);
 }
 
+const SYSTEM_ERRORS: Record<string, string> = {
+  ENOENT: "there is no such file",
+  EISDIR: "it is a folder; expected a file",
+  ENOTDIR: "a part of its path is a file, not a folder",
+  EACCES: "no permission",
+  EPERM: "no permission",
+  EROFS: "its file system is read-only",
+  ENOSPC: "the disk is full",
+  EDQUOT: "the disk quota is used up",
+  ENAMETOOLONG: "its name is too long",
+  ELOOP: "its links go round in a circle",
+  EEXIST: "it is there already, and no folder",
+};
+
+/** What the system holds against a path that a user named, as a UserError; null: the error is of another kind. */
+export function pathProblem(error: unknown, path?: string): UserError | null {
+  const { code = "", path: own } = error instanceof Error ? (error as NodeJS.ErrnoException) : {};
+  const where = path ?? own;
+  return Object.hasOwn(SYSTEM_ERRORS, code) && where !== undefined
+    ? new UserError(`${where}: ${SYSTEM_ERRORS[code]}.`)
+    : null;
+}
+
 /**
  * The name that was probably meant, by edit distance: at most a third of the letters may differ. null: none is near.
  */

@@ -1,4 +1,5 @@
-import type { Message } from "./message.ts";
+import { z } from "zod";
+import { type Message, messageSchema } from "./message.ts";
 
 /** The least a task is: an id. A family's own fields stand beside it, checked by the family's schema. */
 export interface TaskBase {
@@ -24,3 +25,14 @@ export interface ExpertRow {
   /** The family's own account of where the row comes from. */
   meta: Record<string, unknown>;
 }
+
+export const expertRowSchema: z.ZodType<ExpertRow> = z.strictObject(
+  {
+    id: z.string(),
+    task_id: z.string(),
+    prompt: z.array(messageSchema).min(1),
+    turns: z.array(z.strictObject({ reply: z.string(), observations: z.array(messageSchema) })).min(1),
+    meta: z.record(z.string(), z.unknown()).default({}),
+  },
+  { error: (issue) => (issue.code === "invalid_type" ? "row must be an object" : undefined) },
+);

@@ -92,6 +92,12 @@ export const env = defineEnv({
     await expect(used).rejects.toThrow(message);
   });
 
+  test("category throws", async () => {
+    const env = await loadEnv(broken('category() { throw new Error("none"); }'));
+    const tasks = await env.load("train");
+    expect(() => tasks.category("a")).toThrow(/my-env.ts:\d+:\d+: category failed: none$/);
+  });
+
   test("a policy throws", async () => {
     const env = await loadEnv(broken('policies: { gold() { throw new Error("lost"); } }'));
     const tasks = await env.load("train");

@@ -61,7 +61,14 @@ function ofFile(name: string, path: string, env: Env): Env {
       ?.match(/:\d+:\d+/)?.[0];
     return new UserError(`${name}${at ?? ""}: ${hook} failed: ${errorText(error)}`);
   }
-  const guarded =
+  function now<Result>(hook: string, run: () => Result): Result {
+    try {
+      return run();
+    } catch (error) {
+      throw told(hook, error);
+    }
+  }
+  const later =
     <Arguments extends unknown[], Result>(hook: string, run: (...args: Arguments) => Promise<Result>) =>
     (...args: Arguments): Promise<Result> =>
       run(...args).catch((error: unknown) => {
@@ -69,28 +76,17 @@ function ofFile(name: string, path: string, env: Env): Env {
       });
   return {
     ...env,
-    parseOptions(options) {
-      try {
-        return env.parseOptions(options);
-      } catch (error) {
-        throw told("options", error);
-      }
-    },
-    load: guarded("load", async (split, options) => {
+    parseOptions: (options) => now("options", () => env.parseOptions(options)),
+    load: later("load", async (split, options) => {
       const tasks = await env.load(split, options);
       return {
         ...tasks,
-        replies(policy, task_id, random) {
-          try {
-            return tasks.replies(policy, task_id, random);
-          } catch (error) {
-            throw told(`policy '${policy}'`, error);
-          }
-        },
+        category: (task_id) => now("category", () => tasks.category(task_id)),
+        replies: (policy, task_id, random) => now(`policy '${policy}'`, () => tasks.replies(policy, task_id, random)),
       };
     }),
-    expert: guarded("expert", env.expert),
-    rescore: env.rescore && guarded("rescore", env.rescore),
+    expert: later("expert", env.expert),
+    rescore: env.rescore && later("rescore", env.rescore),
   };
 }
 

@@ -54,6 +54,14 @@ export const sft = defineRecipe({
       .positive()
       .default(4096)
       .describe("Tokens of a row; longer ones are left out, and refused where they are more than 1 %."),
+    matrix_learning_rate: z
+      .number()
+      .positive()
+      .nullable()
+      .default(null)
+      .describe(
+        "Muon's, for the layers' matrices: small models learn in fewer steps; left out: trainer.optim for all.",
+      ),
     ...loraKeys,
     ...chatKeys,
     ...trainerKey("SFTConfig"),
@@ -122,6 +130,7 @@ export const sft = defineRecipe({
           chat_template_kwargs,
           rows_path,
           max_length,
+          matrix_learning_rate: config.matrix_learning_rate,
         });
         const served = serveEpisodes({
           tasks: null,

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
-import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { accessSync, constants, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { homedir } from "node:os";
-import { basename, dirname, join } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { projectRoot } from "../bridge/interpreter.ts";
 import { type EntryRequest, type EntryResult, entries, type Lora, type Sampling } from "../bridge/protocol.ts";
 import type { Python } from "../bridge/python.ts";
 import { replayGold, type TaskSet } from "../core/env.ts";
-import { errorText, nearest, UserError } from "../core/errors.ts";
+import { errorText, nearest, pathProblem, UserError } from "../core/errors.ts";
 import { createRandom } from "../core/random.ts";
 import type { ExpertRow } from "../core/task.ts";
 import { type RunFolder, shownPath } from "../run-folder.ts";
@@ -18,11 +18,11 @@ import type { RunContext, RunResult } from "./recipe.ts";
 export const runKeys = {
   name: z
     .string()
-    .regex(/^[\w.-]+$/, "expected letters, digits, '.', '_' and '-'")
+    .regex(/^(?!\.+$)[\w.-]+$/, "expected letters, digits, '.', '_' and '-', and not dots alone")
     .nullable()
     .default(null)
     .describe("The run's name; left out: made up."),
-  runs_dir: z.string().default("runs").describe("Where run folders go."),
+  runs_dir: z.string().min(1, "expected a folder").default("runs").describe("Where run folders go."),
   seed: z.int().nonnegative().default(42),
   python: z
     .string()
@@ -135,6 +135,7 @@ export const TINY_MODEL = "models/tiny";
 
 /** A path as given where it exists from here, else the project's own file of that name, else as given (a hub id). */
 export function localPath(path: string): string {
+  if (path === "") return path;
   const own = join(projectRoot, path);
   return !existsSync(path) && existsSync(own) ? shownPath(own) : path;
 }
@@ -154,6 +155,7 @@ export function isTinyModel(model: string): boolean {
 
 /** What is wrong with a model's name, told within milliseconds: Python would start for seconds, a hub be asked for minutes. */
 export function modelProblems(model: string): string[] {
+  if (model === "") return ["model is empty; expected a folder in Hugging Face format, or a hub id."];
   if (existsSync(model)) {
     if (!statSync(model).isDirectory())
       return [`model is '${model}', a file; expected a folder in Hugging Face format.`];
@@ -247,8 +249,18 @@ export async function preflight(
   return result;
 }
 
-/** @throws UserError where the run's folder is taken: found before a model loads. */
+/** @throws UserError where the run's folder is taken or can't be made: found before a model loads. */
 export function requireFree(dir: string): void {
+  let above = dirname(resolve(dir));
+  while (!existsSync(above)) above = dirname(above);
+  if (!statSync(above).isDirectory()) throw new UserError(`${dir} can't be made: ${above} is a file.`);
+  try {
+    accessSync(above, constants.W_OK);
+  } catch (error) {
+    throw new UserError(
+      `${dir} can't be made (${pathProblem(error)?.message ?? errorText(error)}) Choose another --runs-dir.`,
+    );
+  }
   if (existsSync(join(dir, "manifest.json")))
     throw new UserError(`${dir} already holds a run. Choose another --name, or remove that folder.`);
 }
