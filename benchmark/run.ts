@@ -1,13 +1,10 @@
-import { setMaxListeners } from "node:events";
-import { constants } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { type Judgement, judge } from "../eval/run.ts";
-import { serveEpisodes } from "../src/bridge/episodes.ts";
-import { type EntryResult, type EpisodeRequest, entries, type Sampling } from "../src/bridge/protocol.ts";
-import { type Python, Stopped, startPython } from "../src/bridge/python.ts";
+import type { EpisodeRequest } from "../src/bridge/protocol.ts";
+import { Stopped, startPython } from "../src/bridge/python.ts";
 import type { TaskSet } from "../src/core/env.ts";
-import { nearest, UserError } from "../src/core/errors.ts";
+import { errorText, nearest, UserError } from "../src/core/errors.ts";
 import { createRandom } from "../src/core/random.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
 import { loadEnv } from "../src/envs/index.ts";
@@ -19,7 +16,6 @@ import {
   dryRun,
   envKeys,
   episodeKeys,
-  localPath,
   longestGold,
   modelProblems,
   preflight,
@@ -34,6 +30,10 @@ import {
 import { textTable } from "../src/report.ts";
 import { freeName, openRun, writeJson } from "../src/run-folder.ts";
 import { openTrajectoryLog, readTrajectories } from "../src/trajectory-log.ts";
+import { accountLine, apiKeys, isApi, type OpenApi, openApi } from "./api.ts";
+import { modelOf, play } from "./play.ts";
+
+export { play } from "./play.ts";
 
 // Plays: a suite (splits of an environment) × a policy × repeats → a trajectory log. What it is worth, eval/ says.
 
@@ -77,110 +77,6 @@ export function planTrials(task_ids: readonly string[], trials: number, seed: nu
   );
 }
 
-export interface PlayOptions {
-  tasks: TaskSet;
-  /** `model:<folder or hub id>`, or one of the environment's own policies, as "gold". */
-  policy: string;
-  episodes: readonly EpisodeRequest[];
-  log: { write(trajectory: Trajectory): void } | null;
-  seed: number;
-  max_turns: number | null;
-  timeout_ms: number;
-  progress: Progress;
-  /** For `model:` policies. */
-  model?: { python: Python; sampling: Sampling; batch_size: number; chat_template_kwargs: Record<string, unknown> };
-}
-
-/** null: the policy is not a model. */
-export function modelOf(policy: string): string | null {
-  return policy.startsWith("model:") ? localPath(policy.slice("model:".length)) : null;
-}
-
-/** Plays the episodes and writes their trajectories. Result: Python's account, null for policies without a model. */
-export async function play(options: PlayOptions): Promise<EntryResult<"play"> | null> {
-  const { tasks, policy, episodes, seed, progress } = options;
-  const model = modelOf(policy);
-  if (model === null) {
-    await playScripted(options);
-    return null;
-  }
-  let finished = 0;
-  const served = serveEpisodes({
-    tasks,
-    log: {
-      write(trajectory) {
-        options.log?.write(trajectory);
-        progress.status(`${++finished} of ${episodes.length} episodes`);
-      },
-    },
-    max_turns: options.max_turns ?? undefined,
-    timeout_ms: options.timeout_ms,
-    max_invalid_share: 1, // failures are told in the result; what was played is not thrown away
-    onNote: progress.line,
-  });
-  const { python, ...settings } = options.model!;
-  try {
-    const request = entries.play.request.parse({ model, policy, seed, episodes, ...settings });
-    return entries.play.result.parse(await python.call("play", request, { answer: served.answer }));
-  } finally {
-    await served.closeAll();
-    progress.end();
-  }
-}
-
-const SCRIPTED_AT_A_TIME = 16;
-
-/** tsx and npm pass on a Ctrl-C that the terminal has already sent us: within this time it is the same one. */
-const SAME_SIGNAL_MS = 1000;
-
-async function playScripted(options: PlayOptions): Promise<void> {
-  const stop = new AbortController();
-  setMaxListeners(0, stop.signal); // each episode of a batch listens
-  let asked_ms: number | null = null;
-  function onSignal(signal: NodeJS.Signals) {
-    if (asked_ms !== null && performance.now() - asked_ms > SAME_SIGNAL_MS)
-      process.exit(128 + constants.signals[signal]);
-    asked_ms ??= performance.now();
-    stop.abort(signal);
-  }
-  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
-  try {
-    await playReplies(options, stop.signal);
-  } finally {
-    process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
-  }
-}
-
-async function playReplies(
-  { tasks, policy, episodes, log, max_turns, timeout_ms, seed }: PlayOptions,
-  signal: AbortSignal,
-): Promise<void> {
-  for (let first = 0; first < episodes.length; first += SCRIPTED_AT_A_TIME) {
-    const played = await Promise.all(
-      episodes.slice(first, first + SCRIPTED_AT_A_TIME).map(async ({ task_id, seed: episodeSeed, trial }) => {
-        const random = createRandom(`${seed}/${task_id}/${trial}`).fork("policy");
-        const replies = tasks.replies(policy, task_id, random);
-        const episode = await tasks.start(task_id, {
-          seed: episodeSeed,
-          trial,
-          policy,
-          max_turns: max_turns ?? undefined,
-          timeout_ms,
-          signal,
-        });
-        for (const reply of replies) {
-          if (episode.ended_by) break;
-          await episode.reply(reply);
-        }
-        if (!episode.ended_by) episode.end("truncated", "the policy has no more replies");
-        return episode.finish();
-      }),
-    );
-    for (const trajectory of played) log?.write(trajectory);
-    if (signal.aborted) throw new Stopped(signal.reason, `Stopped by ${signal.reason}; what was played is in the log.`);
-  }
-}
-
 // ---------------------------------------------------------------------------------------- the two commands
 
 /** All episodes are planned at the start, in memory. */
@@ -195,12 +91,20 @@ const playKeys = {
     .default(null)
     .describe("Splits to play; left out: the environment's first."),
   task_ids: z.array(z.string()).default([]).describe("Only these tasks."),
-  policy: z.string().default("gold").describe("model:<folder or hub id>, gold, or a baseline of the environment."),
+  policy: z
+    .string()
+    .default("gold")
+    .describe("model:<folder or hub id>, api:<model>, gold, or a baseline of the environment."),
   repeat: z.int().positive().max(MOST_TRIALS).default(3).describe("Trials of each task."),
   ...samplingKeys,
   batch_size: z.int().positive().default(32).describe("Episodes that a model plays at a time."),
   ...episodeKeys,
   ...chatKeys,
+  thinking: z
+    .boolean()
+    .default(true)
+    .describe("off: chat_template_kwargs gets enable_thinking false, which Qwen3's and like templates read."),
+  ...apiKeys,
 };
 
 const benchConfig = z.object({ ...playKeys, seed: runKeys.seed.default(45) });
@@ -210,8 +114,21 @@ const rolloutConfig = z.object({
 });
 type PlayConfig = z.output<typeof benchConfig>;
 
-/** Keys that only a model's policy reads. */
-const MODEL_KEYS = [...Object.keys(samplingKeys), "batch_size", "chat_template_kwargs", "python"];
+/** Keys that not every kind of policy reads. */
+const SAMPLED_KEYS = [...Object.keys(samplingKeys), "chat_template_kwargs", "thinking"];
+const LOCAL_KEYS = ["batch_size", "python"];
+const API_KEYS = Object.keys(apiKeys);
+
+/** @throws UserError for a key that this policy would ignore */
+function refuseIgnored(policy: string, given: ReadonlySet<string>): void {
+  const [is, ignored] = isApi(policy)
+    ? ["not a local model", LOCAL_KEYS]
+    : modelOf(policy) !== null
+      ? ["not behind an API", API_KEYS]
+      : ["not a model", [...SAMPLED_KEYS, ...LOCAL_KEYS, ...API_KEYS]];
+  const key = ignored.find((name) => given.has(name));
+  if (key) throw new UserError(`${key} is set, but the policy '${policy}' is ${is}. Leave it out.`);
+}
 
 interface Played {
   dir: string;
@@ -219,7 +136,10 @@ interface Played {
   sets: TaskSet[];
   tasks: TaskSet;
   config: PlayConfig;
-  account: EntryResult<"play"> | null;
+  /** What the policy itself counted, for --json and the summary. */
+  extra: Record<string, unknown>;
+  /** The same for people. */
+  lines: string[];
 }
 
 /** Checks, plays, and leaves a run folder with the log. A RunResult: it was only to be checked. */
@@ -229,32 +149,35 @@ async function playIntoFolder(
   context: Parameters<typeof preflight>[2],
 ): Promise<Played | RunResult> {
   const { progress } = context;
-  const config = withModelsOptions(given, context.given, progress);
+  let config = withModelsOptions(given, context.given, progress);
+  if (!config.thinking)
+    config = { ...config, chat_template_kwargs: { ...config.chat_template_kwargs, enable_thinking: false } };
   const env = await loadEnv(config.env);
   const splits = config.split ?? [env.splits[0]!];
   const twice = splits.find((split, index) => splits.indexOf(split) !== index);
   if (twice !== undefined) throw new UserError(`split names '${twice}' twice.`);
   const sets = await Promise.all(splits.map((split) => env.load(split, config.env_options)));
   const tasks = pickTasks(joinTaskSets(sets), config.task_ids);
+  refuseIgnored(config.policy, context.given);
   const model = modelOf(config.policy);
+  if (model === null && !isApi(config.policy) && !env.policies.includes(config.policy)) {
+    const near = nearest(config.policy, env.policies);
+    throw new UserError(
+      `policy is '${config.policy}'${near ? `; did you mean '${near}'?` : "."} Expected model:<folder or hub id>, ` +
+        `api:<model>, or one of ${env.policies.join(", ")}.`,
+    );
+  }
+  if (model !== null) refuse(modelProblems(model));
+  if (model !== null || isApi(config.policy)) refuse(turnProblems(tasks, config.max_turns));
+  const recorded = [context.command, JSON.stringify(config)];
+  const api = isApi(config.policy) ? openApi(config, { stop: env.stop, given: context.given, recorded }) : null;
+  if (api) config = { ...config, policy: api.policy.name };
   const dir = join(
     config.runs_dir,
     config.name ??
       freeName(config.runs_dir, `${recipe}-${config.policy.replace(/^model:|\/final$/g, "").replace(/\W+/g, "-")}`),
   );
   requireFree(dir);
-  if (model === null) {
-    const ignored = MODEL_KEYS.find((key) => context.given.has(key));
-    if (ignored)
-      throw new UserError(`${ignored} is set, but the policy '${config.policy}' is not a model. Leave it out.`);
-    if (!env.policies.includes(config.policy)) {
-      const near = nearest(config.policy, env.policies);
-      throw new UserError(
-        `policy is '${config.policy}'${near ? `; did you mean '${near}'?` : "."} Expected model:<folder or hub id>, ` +
-          `or one of ${env.policies.join(", ")}.`,
-      );
-    }
-  } else refuse([...modelProblems(model), ...turnProblems(tasks, config.max_turns)]);
 
   const python = model === null ? null : await startPython({ interpreter: config.python ?? undefined });
   try {
@@ -278,7 +201,13 @@ async function playIntoFolder(
       seed: config.seed,
       ...(python ? await describePython(python) : { versions: {} }),
       data: tasks.sources,
-      details: { env: env.id, splits, tasks: tasks.ids.length, policy: config.policy },
+      details: {
+        env: env.id,
+        splits,
+        tasks: tasks.ids.length,
+        policy: config.policy,
+        ...(api ? { endpoint: api.endpoint } : {}),
+      },
     });
     const log = openTrajectoryLog(run.path("trajectories", "rank-0.jsonl"));
     try {
@@ -287,7 +216,7 @@ async function playIntoFolder(
       );
       const account = await play({
         tasks,
-        policy: config.policy,
+        policy: api?.policy ?? config.policy,
         episodes: planTrials(tasks.ids, config.repeat, config.seed),
         log,
         seed: config.seed,
@@ -304,21 +233,44 @@ async function playIntoFolder(
           : undefined,
       });
       run.update({
-        status: account?.stopped ? "stopped" : "completed",
+        status: "stopped" in account && account.stopped ? "stopped" : "completed",
         finished: new Date().toISOString(),
-        details: { ...run.manifest.details, ...account },
+        details: { ...run.manifest.details, ...account, ...asked(api) },
       });
-      return { dir, logPath: log.path, sets: sets.map((set) => pickFrom(set, tasks)), tasks, config, account };
+      return {
+        dir,
+        logPath: log.path,
+        sets: sets.map((set) => pickFrom(set, tasks)),
+        tasks,
+        config,
+        extra: { ...speedOf(account), ...asked(api) },
+        lines: api ? [accountLine(api.account())] : [],
+      };
     } catch (error) {
-      run.update({ status: error instanceof Stopped ? "stopped" : "failed", finished: new Date().toISOString() });
+      run.update({
+        status: error instanceof Stopped ? "stopped" : "failed",
+        finished: new Date().toISOString(),
+        details: { ...run.manifest.details, error: errorText(error), ...asked(api) },
+      });
+      if (error instanceof Stopped) progress.line(`log: ${log.path}`);
       throw error;
     } finally {
       log.close();
       run.close();
     }
   } finally {
+    api?.close();
     await python?.close();
   }
+}
+
+const asked = (api: OpenApi | null) => (api ? { api: api.account() } : {});
+
+/** Tokens a second of a local model. */
+function speedOf(account: Awaited<ReturnType<typeof play>>): Record<string, unknown> {
+  return "policy_tokens" in account
+    ? { tokens_per_s: Math.round(account.policy_tokens / Math.max(account.play_s, 1e-9)) }
+    : {};
 }
 
 /** A split, without the tasks that were not played. */
@@ -417,20 +369,21 @@ export const bench = defineRecipe({
   examples: [
     "bench --policy gold --split iid_test",
     "bench --policy model:runs/quickstart-grpo/final --split dev,iid_test,ood_test --json",
+    "bench --policy api:my-model --split iid_test --temperature 0.1 --no-thinking",
   ],
   config: benchConfig,
   async run(given, context): Promise<RunResult> {
     const played = await playIntoFolder("bench", given, context);
     if ("text" in played) return played;
-    const { dir, logPath, sets, config, account } = played;
+    const { dir, logPath, sets, config, extra } = played;
     const rows = judgeSplits(sets, readTrajectories(logPath), config.repeat);
     writeJson(
       join(dir, "summary.json"),
-      rows.map(({ label, judged }) => ({ split: label, ...judged })),
+      rows.map(({ label, judged }) => ({ split: label, ...judged, ...extra })),
     );
     const incomplete = rows.filter(({ judged }) => !judged.complete);
     const lines = [
-      `${config.policy} on ${rows[0]!.judged.env}, temperature ${modelOf(config.policy) ? config.temperature : "n/a"}, seed ${config.seed}`,
+      `${config.policy} on ${rows[0]!.judged.env}, temperature ${modelOf(config.policy) || isApi(config.policy) ? config.temperature : "n/a"}, seed ${config.seed}`,
       "",
       judgementTable(rows),
       "",
@@ -438,9 +391,9 @@ export const bench = defineRecipe({
         ({ label, judged }) =>
           `INCOMPLETE: ${label} lacks ${judged.missing.length} of ${judged.tasks * judged.trials} episodes (${judged.invalid} failed).`,
       ),
+      ...played.lines,
       `log: ${logPath}`,
     ];
-    const extra = account ? { tokens_per_s: Math.round(account.policy_tokens / Math.max(account.play_s, 1e-9)) } : {};
     return {
       text: lines.join("\n"),
       json: rows.map(({ label, judged }) => ({
@@ -459,7 +412,8 @@ export const rollout = defineRecipe({
   summary: "Play tasks with a policy and write their trajectories",
   examples: [
     "rollout --policy gold --split dev",
-    "rollout --policy model:models/tiny --task-ids multi_ai3_tr1 --repeat 4",
+    "rollout --policy model:models/tiny --split iid_test --task-ids multi_ai3_tr1 --repeat 4",
+    "rollout --policy api:my-model --split train --parallel 16",
   ],
   config: rolloutConfig,
   async run(given, context): Promise<RunResult> {
@@ -489,9 +443,10 @@ export const rollout = defineRecipe({
           ]),
         ]),
         "",
+        ...played.lines,
         `log: ${played.logPath}`,
       ].join("\n"),
-      json: [...rows, { log: played.logPath, episodes: rows.length }],
+      json: [...rows, { log: played.logPath, episodes: rows.length, ...played.extra }],
     };
   },
 });

@@ -6,18 +6,22 @@ import { expect, test } from "vitest";
 
 const root = join(import.meta.dirname, "..");
 
-type Layer = "cli" | "recipes" | "logs" | "bridge" | "envs" | "family" | "setup" | "tiny" | "core" | "examples";
+type Layer =
+  | ("cli" | "recipes" | "logs" | "bridge" | "envs" | "family" | "setup" | "tiny" | "core" | "examples")
+  | ("policies" | "llm");
 
 /** What each layer may import besides itself. `logs`: files of a run, config and reports, beside cli.ts. */
 const arrows: Record<Layer, readonly Layer[]> = {
   cli: ["recipes", "logs", "bridge", "envs", "family", "setup", "core"],
-  recipes: ["logs", "bridge", "envs", "family", "tiny", "core"],
+  recipes: ["logs", "bridge", "envs", "family", "tiny", "policies", "llm", "core"],
   logs: ["bridge", "envs", "family", "recipes", "core"],
   setup: ["bridge", "core"],
   bridge: ["core"],
   envs: ["family", "core"],
   family: ["core"],
   tiny: ["core"],
+  policies: ["llm", "core"],
+  llm: ["core"],
   examples: ["core"],
   core: [],
 };
@@ -27,7 +31,7 @@ function layerOf(path: string): Layer | null {
   if (/^(src\/recipes|benchmark|eval)\//.test(path)) return "recipes";
   if (/^src\/[^/]+\.ts$/.test(path)) return "logs";
   if (path === "src/envs/index.ts") return "envs";
-  const folder = /^(?:src\/)?(bridge|setup|tiny|core|envs|examples)\//.exec(path)?.[1];
+  const folder = /^(?:src\/)?(bridge|setup|tiny|policies|llm|core|envs|examples)\//.exec(path)?.[1];
   return folder === "envs" ? "family" : ((folder ?? null) as Layer | null);
 }
 

@@ -21,6 +21,7 @@ const specSchema = z.object({
   ),
   max_turns: z.union([turnLimit, hook], "expected a whole number of 1 or more, or a function of a task"),
   tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.object({}) })),
+  stop: z.array(z.string().min(1)).optional(),
   components: z.array(z.object({ name: z.string(), range: z.tuple([z.number(), z.number()]) })),
   splits: z.array(z.string()).min(1),
   load: hook,

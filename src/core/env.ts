@@ -49,6 +49,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   /** Replies a policy has at most; past this a rollout is truncated. A task may override it. */
   max_turns: number | ((task: Task) => number);
   tools: readonly Tool<State>[];
+  /** Texts at which a reply is over, as what only the environment may write: a model behind an API is told to stop there. */
+  stop?: readonly string[];
   components: readonly RewardComponent[];
   /** Split names for --help and error messages; the first is what training uses by default. */
   splits: readonly string[];
@@ -106,6 +108,8 @@ export interface Env {
   splits: readonly string[];
   policies: readonly string[];
   tools: readonly { name: string; description: string; parameters: Record<string, unknown> }[];
+  /** Texts at which a reply is over. */
+  stop: readonly string[];
   /** @throws UserError naming each option that does not fit. */
   parseOptions(options: unknown): Record<string, unknown>;
   load(split: string, options?: unknown): Promise<TaskSet>;
@@ -176,6 +180,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     splits: spec.splits,
     policies: Object.keys(spec.policies),
     tools: spec.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
+    stop: spec.stop ?? [],
     parseOptions: (options) => parseOptions(options) as Record<string, unknown>,
     load,
     baselines: {

@@ -2,7 +2,8 @@ import type { Message } from "./message.ts";
 
 /**
  * How an episode ended. `terminated`: by the task's own rules. `truncated`: by our limits (turns, tokens).
- * `error`, `timeout`: the environment failed; such a rollout carries no reward and is counted, never scored as 0.
+ * `error`, `timeout`: the environment failed, or the endpoint that the policy is behind; such a rollout carries no reward
+ * and is counted, never scored as 0.
  */
 export type EndedBy = "terminated" | "truncated" | "error" | "timeout";
 

@@ -24,6 +24,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   options: arxivOptions,
   max_turns: (task) => task.max_iterations ?? MAX_TURNS,
   tools: arxivTools,
+  stop: ["\nObservation:"],
   components: arxivComponents,
   splits: [...arxivSplits, RL_VARIATIONS_SPLIT],
   load: (split, options) =>
