@@ -185,6 +185,8 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
   const output = openOutput(options.stderr ?? "inherit");
   const search = [join(projectRoot, "py"), ...(process.env.PYTHONPATH ? [process.env.PYTHONPATH] : [])];
   const { pythonia, child } = loadPythonia(interpreter.path, {
+    // Waiting threads sleep: OpenMP's default spins, and with anything else running two threads are slower than one.
+    OMP_WAIT_POLICY: "passive",
     ...process.env,
     PYTHONPATH: search.join(delimiter),
     ...options.env,
