@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { UserError } from "./core/errors.ts";
 import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
-import { loadSnapshot, resolveDataFile } from "./envs/arxiv/snapshot.ts";
-import { generateSnapshot, snapshotText, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
+import { loadSnapshot, resolveDataFile, snapshotText } from "./envs/arxiv/snapshot.ts";
+import { generateSnapshot, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
 import { snapshotProblems } from "./envs/arxiv/snapshot-validator.ts";
 import { loadEnv } from "./envs/index.ts";
 import { manifestPath, writeExpertRows } from "./expert-rows.ts";

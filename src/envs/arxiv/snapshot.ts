@@ -118,6 +118,23 @@ export function snapshotHash(snapshot: Omit<Snapshot, "sha256"> & { sha256?: str
   return sha256(canonicalJson({ ...snapshot, sha256: undefined }));
 }
 
+/** The snapshot as its file holds it: one record a line, so that a difference can be read. */
+export function snapshotText(snapshot: Snapshot): string {
+  const { pools, ...rest } = snapshot;
+  const fields = Object.entries({ ...rest, pools: null }).map(([name, value]) => {
+    if (name === "pools") {
+      return `"pools": {\n"recent": ${lines(pools.recent)},\n"keyword": ${lines(pools.keyword)}\n}`;
+    }
+    return `${JSON.stringify(name)}: ${typeof value === "object" && value !== null ? lines(value) : JSON.stringify(value)}`;
+  });
+  return `{\n${fields.join(",\n")}\n}\n`;
+}
+
+function lines(record: object): string {
+  const entries = Object.entries(record).map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
+  return `{\n${entries.join(",\n")}\n}`;
+}
+
 /** A query as recorded pools are found by: blanks collapsed, case folded. */
 export function normalizeQuery(query: string): string {
   return query.trim().replace(/\s+/g, " ").toLowerCase();
