@@ -22,7 +22,7 @@ export type FigureQuestion = (typeof FIGURE_QUESTIONS)[number];
 
 const time = z.string().regex(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/, "expected YYYY-MM-DD HH:MM:SS");
 
-const paperSchema = z.strictObject({
+export const paperSchema = z.strictObject({
   /** Short arXiv id with its version, as 2608.14528v1. */
   id: z.string().min(1),
   title: z.string().min(1),
