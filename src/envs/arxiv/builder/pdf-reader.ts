@@ -6,6 +6,7 @@ import { bodyLines, pageLines, type TextLine, type TextPiece } from "./pdf-text.
 import { encodePng, type Pixels, rowBytes } from "./png.ts";
 
 // Text and figures of a PDF, by pdf.js. Figures are the raster images that it embeds; drawings of lines are none.
+// unpdf stays at 1.3.2: the pdf.js of later ones needs more than Node 20 has, and then drops a page's pictures silently.
 
 /** Figures of a paper at most. */
 const MOST_FIGURES = 8;
@@ -51,7 +52,7 @@ type Document = Awaited<ReturnType<typeof getDocumentProxy>>;
 type Page = Awaited<ReturnType<Document["getPage"]>>;
 
 async function read(data: Uint8Array): Promise<PdfReading> {
-  const document = await getDocumentProxy(data, { verbosity: 0, maxImageSize: LARGEST_IMAGE, stopAtErrors: false });
+  const document = await getDocumentProxy(data, { verbosity: 0, maxImageSize: LARGEST_IMAGE });
   try {
     const pages: TextLine[][] = [];
     const figures = new Map<string, PdfFigure>();
