@@ -92,7 +92,7 @@ describe("help and mistakes", () => {
     [["score", "nowhere.jsonl"], /nowhere.jsonl/],
     [["eval", "nowhere.jsonl"], /nowhere.jsonl: there is no such log/],
     [["parse", "--protocol", "morse"], /morse/],
-    [["data", "arxiv", "corpus"], /has no action 'corpus'; expected one of snapshot, sft/],
+    [["data", "arxiv", "corpus"], /has no action 'corpus'; expected one of snapshot, snapshot-build, .*sft/],
   ])("%j exits with 2 and says what was expected", async (argv, message) => {
     const { code, stdout, stderr } = await run(...argv, ...(argv[0] === "bench" ? ["--runs-dir", runs] : []));
     expect(stderr).toMatch(message);

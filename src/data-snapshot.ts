@@ -10,7 +10,7 @@ import { type BuildSettings, buildSettings } from "./envs/arxiv/builder/settings
 import { loadSnapshot, snapshotText } from "./envs/arxiv/snapshot.ts";
 import { diffSnapshots, diffText } from "./envs/arxiv/snapshot-diff.ts";
 import { importReferenceSnapshot } from "./envs/arxiv/snapshot-import.ts";
-import { snapshotProblems, structureProblems } from "./envs/arxiv/snapshot-validator.ts";
+import { snapshotProblems } from "./envs/arxiv/snapshot-validator.ts";
 import { createProgress } from "./metrics.ts";
 import type { RunResult } from "./recipes/recipe.ts";
 import { lockFolder } from "./run-folder.ts";
@@ -80,7 +80,6 @@ export function importAction(files: readonly string[], output: string | undefine
     throw new UserError(`${source}: cannot read it: ${errorText(error)}`);
   }
   const snapshot = importReferenceSnapshot(value, source, null);
-  const broken = structureProblems(snapshot);
   const problems = snapshotProblems(snapshot);
   const list = problems.map((problem) => `\n  - ${problem}`).join("");
   if (problems.length > 0 && !allow_partial)
@@ -92,7 +91,7 @@ export function importAction(files: readonly string[], output: string | undefine
   const papers = Object.keys(snapshot.papers).length;
   return {
     text: `${output}: ${papers} papers${problems.length > 0 ? `; ${problems.length} problems:${list}` : ""}`,
-    json: [{ output, sha256: snapshot.sha256, papers, problems, broken: broken.length > 0 }],
+    json: [{ output, sha256: snapshot.sha256, papers, problems }],
   };
 }
 

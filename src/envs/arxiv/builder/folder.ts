@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../../../core/errors.ts";
 import { writeWhole } from "../../../core/whole-file.ts";
@@ -39,6 +39,7 @@ export function openBuildFolder(output: string, clock: Clock): BuildFolder {
   const path = buildFolderOf(output);
   const stateFile = join(path, "build.json");
   const resumed = existsSync(stateFile);
+  if (resumed) sweep(output, path);
   if (!resumed) writeWhole(stateFile, `${JSON.stringify({ version: 1, started_ms: clock.now_ms() })}\n`);
   const state = stateSchema.safeParse(readJson(stateFile));
   if (!state.success)
@@ -58,6 +59,23 @@ export function openBuildFolder(output: string, clock: Clock): BuildFolder {
       return made;
     },
   };
+}
+
+/** Removes what a killed build was writing when it died. The lock's own files are not its to touch. */
+function sweep(output: string, path: string): void {
+  const left = (folder: string, prefix: string) =>
+    readdirSync(folder, { withFileTypes: true })
+      .filter((entry) => entry.isFile() && entry.name.startsWith(prefix) && entry.name.endsWith(".tmp"))
+      .map((entry) => join(folder, entry.name));
+  const kinds = readdirSync(path, { withFileTypes: true }).filter((entry) => entry.isDirectory());
+  const stem = basename(output, ".json");
+  const files = [
+    ...kinds.flatMap((kind) => left(join(path, kind.name), "")),
+    ...left(path, "build.json"),
+    ...left(dirname(output), `${stem}.json.`),
+    ...left(dirname(output), `${stem}.manifest.json.`),
+  ];
+  for (const file of files) rmSync(file, { force: true });
 }
 
 /** Where the pictures of a paper's figures lie, and the path that the snapshot names, from the snapshot's folder. */
