@@ -117,7 +117,7 @@ describe("help and mistakes", () => {
     [["data", "arxiv", "snapshot", "--env-options", "{}"], /data arxiv snapshot takes no --env-options/],
     [["data", "arxiv", "snapshot", "--output", folder], /: it is a folder; expected a file.\n$/],
     [["data", "./examples/guess-the-number.ts", "sft", "--output", folder], /: it is a folder; expected a file.\n$/],
-    [["data", "arxiv", "corpus"], /has no action 'corpus'; expected one of snapshot, sft/],
+    [["data", "arxiv", "corpus"], /has no action 'corpus'; expected one of snapshot, snapshot-build, .*sft/],
   ])("%j exits with 2 and says what was expected", async (argv, message) => {
     const own = argv[0] === "bench" && !argv.includes("--runs-dir") ? ["--runs-dir", runs] : [];
     const { code, stdout, stderr } = await run(...argv, ...own);

@@ -2,13 +2,15 @@ import { Console } from "node:console";
 import { readFileSync, realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { Command, CommanderError, Option } from "commander";
+import type { z } from "zod";
 import { runBadCases } from "../eval/badcases/command.ts";
 import { compareLogs } from "../eval/compare-logs.ts";
 import { scoreFile } from "../eval/score.ts";
 import { PythonError, Stopped } from "./bridge/python.ts";
-import { flagsOf, loadConfig, trainerFlags } from "./config.ts";
+import { type Flag, flagsOf, loadConfig, trainerFlags } from "./config.ts";
 import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
 import { runData } from "./data.ts";
+import { buildSettings } from "./envs/arxiv/builder/settings.ts";
 import { loadEnv, protocols } from "./envs/index.ts";
 import { createProgress } from "./metrics.ts";
 import { recipes } from "./recipes/index.ts";
@@ -139,26 +141,34 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       );
     });
 
-  add("data", "Build and check an environment's data", [
+  const data = add("data", "Build and check an environment's data", [
     "data arxiv snapshot --check --seed 20260820",
+    "data arxiv snapshot-build --output snapshots/arxiv.json",
+    "data arxiv snapshot-diff data/arxiv/snapshot.json snapshots/arxiv.json",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
   ])
     .argument("<family>", "the environment")
-    .argument("<action>", "snapshot, or sft for rows of worked solutions")
+    .argument(
+      "<action>",
+      "snapshot, snapshot-build, snapshot-import, snapshot-diff, or sft for rows of worked solutions",
+    )
+    .argument("[files...]", "snapshot-import: the file to read; snapshot-diff: two snapshots")
     .option("--split <name>", "sft: where the solutions come from")
     .option("--output <file>", "where to write")
     .option("--seed <number>", "snapshot: the seed", readSeed)
     .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
     .option("--env-options <json>", "sft: options of the environment", readJsonObject("--env-options"))
     .option("--json", "print the result as JSON")
-    .action(async (family: string, action: string, options: DataFlags) => {
+    .action(async (family: string, action: string, files: string[], options: DataFlags) => {
       const { split, output, seed, check, envOptions } = options;
-      if (envOptions && action === "snapshot") throw new UserError(`data ${family} snapshot takes no --env-options.`);
+      if (envOptions && action !== "sft") throw new UserError(`data ${family} ${action} takes no --env-options.`);
+      const build = givenFlags(data, buildFlags);
       finish(
-        await runData(family, action, { split, output, seed, check, env_options: envOptions ?? {} }),
+        await runData(family, action, { split, output, seed, check, files, build, env_options: envOptions ?? {} }),
         options.json ?? false,
       );
     });
+  const buildFlags = addFlags(data, buildSettings, "snapshot-build: ");
 
   try {
     await program.parseAsync(argv, { from: "user" });
@@ -191,6 +201,28 @@ interface DataFlags {
   json?: boolean;
 }
 
+/** Gives a command a flag for every key of a schema. */
+function addFlags(target: Command, schema: z.ZodObject, prefix = ""): Flag[] {
+  const flags = flagsOf(schema);
+  for (const flag of flags) {
+    const option = new Option(flag.usage, `${prefix}${flag.description}`);
+    target.addOption(flag.negative ? option : option.argParser((text) => [flag.read(text)])); // commander makes '' of null
+    if (flag.negative) target.addOption(new Option(flag.negative).hideHelp());
+  }
+  return flags;
+}
+
+/** What the user set of these flags, by the key of the schema. */
+function givenFlags(target: Command, flags: readonly Flag[]): Record<string, unknown> {
+  const options = target.opts<Record<string, unknown>>();
+  return Object.fromEntries(
+    flags.flatMap(({ key, usage }) => {
+      const value = options[new Option(usage).attributeName()];
+      return value === undefined ? [] : [[key, Array.isArray(value) ? value[0] : value]];
+    }),
+  );
+}
+
 /** Gives a recipe's command its flags, made from the recipe's schema. */
 function addRecipe(
   target: Command,
@@ -198,14 +230,9 @@ function addRecipe(
   command: string,
   finish: (result: RunResult, json: boolean) => void,
 ): void {
-  const flags = flagsOf(recipe.schema);
   const takesTrainer = "trainer" in recipe.schema.shape;
   target.argument("[config]", "a YAML file; flags win over it");
-  for (const flag of flags) {
-    const option = new Option(flag.usage, flag.description);
-    target.addOption(flag.negative ? option : option.argParser((text) => [flag.read(text)])); // commander makes '' of null
-    if (flag.negative) target.addOption(new Option(flag.negative).hideHelp());
-  }
+  const flags = addFlags(target, recipe.schema);
   target.option("--json", "print results as JSON lines; nothing else on stdout");
   target.option("--dry-run", "check what can be checked before a model loads, print the resolved config, and stop");
   if (takesTrainer) {
@@ -214,12 +241,7 @@ function addRecipe(
   }
   target.action(async () => {
     const options = target.opts<Record<string, unknown>>();
-    const given = Object.fromEntries(
-      flags.flatMap(({ key, usage }) => {
-        const value = options[new Option(usage).attributeName()];
-        return value === undefined ? [] : [[key, Array.isArray(value) ? value[0] : value]];
-      }),
-    );
+    const given = givenFlags(target, flags);
     const ours = [...flags.map(({ key }) => key), "json", "dry_run", "help"];
     const { trainer, rest } = trainerFlags(target.args, ours);
     if (rest.length > 1) throw new UserError(`${recipe.name} takes one config file; got ${rest.join(", ")}.`);

@@ -1,8 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
+import { kebab } from "./config.ts";
 import { UserError } from "./core/errors.ts";
 import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
-import { loadSnapshot, resolveDataFile } from "./envs/arxiv/snapshot.ts";
-import { generateSnapshot, snapshotText, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
+import { loadSnapshot, resolveDataFile, snapshotText } from "./envs/arxiv/snapshot.ts";
+import { generateSnapshot, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
 import { snapshotProblems } from "./envs/arxiv/snapshot-validator.ts";
 import { loadEnv } from "./envs/index.ts";
 import { manifestPath, writeExpertRows } from "./expert-rows.ts";
@@ -15,18 +16,59 @@ export interface DataOptions {
   output?: string;
   seed?: number;
   check?: boolean;
+  /** What the action reads. */
+  files?: readonly string[];
+  /** Settings of a build that the user gave, by key. */
+  build?: Record<string, unknown>;
   env_options: Record<string, unknown>;
 }
 
 /** Actions by family; `sft` is there for every environment. */
-export const dataActions: Record<string, readonly string[]> = { arxiv: ["snapshot", "sft"] };
+export const dataActions: Record<string, readonly string[]> = {
+  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "sft"],
+};
 
 /** @throws UserError for an action or an option that the family does not have */
 export async function runData(family: string, action: string, options: DataOptions): Promise<RunResult> {
+  if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
+  if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
+  refuseBuildFlags(`data ${family} ${action}`, options, []);
   if (action === "sft") return writeRows(family, options);
   if (family === "arxiv" && action === "snapshot") return makeSnapshot(options);
+  throw unknownAction(family, action);
+}
+
+function unknownAction(family: string, action: string): UserError {
   const actions = dataActions[family] ?? ["sft"];
-  throw new UserError(`data ${family} has no action '${action}'; expected one of ${actions.join(", ")}.`);
+  return new UserError(`data ${family} has no action '${action}'; expected one of ${actions.join(", ")}.`);
+}
+
+async function runSnapshot(action: string, options: DataOptions): Promise<RunResult> {
+  const { buildAction, DEFAULT_BUILD, diffAction, importAction } = await import("./data-snapshot.ts"); // with its PDF library
+  const { split, seed, check, output, files = [], build = {} } = options;
+  const name = `data arxiv ${action}`;
+  if (split !== undefined || seed !== undefined || check)
+    throw new UserError(`${name} takes neither --split nor --seed nor --check.`);
+  if (action === "snapshot-build") {
+    if (files.length > 0) throw new UserError(`${name} takes no files; got ${files[0]}.`);
+    return buildAction(output ?? DEFAULT_BUILD, build);
+  }
+  if (action === "snapshot-import") {
+    refuseBuildFlags(name, options, ["allow_partial"]);
+    return importAction(files, output, build.allow_partial === true);
+  }
+  if (action === "snapshot-diff") {
+    refuseBuildFlags(name, options, []);
+    if (output !== undefined) throw new UserError(`${name} writes nothing, so it takes no --output.`);
+    return diffAction(files);
+  }
+  throw unknownAction("arxiv", action);
+}
+
+/** @throws UserError for a setting that only a build reads */
+function refuseBuildFlags(name: string, { build = {} }: DataOptions, but: readonly string[]): void {
+  const other = Object.keys(build).find((key) => !but.includes(key));
+  if (other) throw new UserError(`--${kebab(other)} is of data arxiv snapshot-build; ${name} does not take it.`);
 }
 
 /** Expert rows as JSON lines, and beside them a manifest of where they come from. */

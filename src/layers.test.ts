@@ -82,3 +82,23 @@ test("pythonia is imported in one file", () => {
   const importing = files.filter((path) => /["']pythonia["']/.test(readFileSync(join(root, path), "utf8")));
   expect(importing).toEqual(["src/bridge/python.ts"]);
 });
+
+test("what plays arXiv episodes can't reach the network: it imports neither the builder nor a client, and calls no fetch", () => {
+  const reached = new Set<string>();
+  const visit = (path: string): void => {
+    if (reached.has(path)) return;
+    reached.add(path);
+    importsOf(path).forEach(visit);
+  };
+  visit("src/envs/arxiv/env.ts");
+  expect(reached.size).toBeGreaterThan(30);
+  const builder = files.filter((path) => path.startsWith("src/envs/arxiv/builder/"));
+  expect(builder.length).toBeGreaterThan(10);
+  expect(builder.filter((path) => reached.has(path))).toEqual([]);
+  const networked = (path: string) =>
+    /\bfetch\(|["'](?:node:)?(?:https?|http2|net|tls|dgram|dns)["']|["']unpdf["']/.test(
+      readFileSync(join(root, path), "utf8"),
+    );
+  expect(builder.filter(networked)).toEqual(["src/envs/arxiv/builder/http.ts", "src/envs/arxiv/builder/pdf-reader.ts"]);
+  expect([...reached].filter(networked)).toEqual([]);
+});

@@ -1,21 +1,12 @@
 import { createHash, randomUUID } from "node:crypto";
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  linkSync,
-  mkdirSync,
-  openSync,
-  readdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeSync,
-} from "node:fs";
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { cpus, hostname, totalmem } from "node:os";
-import { dirname, join, relative } from "node:path";
+import { join, relative } from "node:path";
 import { execaSync } from "execa";
-import { pathProblem, UserError } from "./core/errors.ts";
+import { UserError } from "./core/errors.ts";
+import { writeWhole } from "./core/whole-file.ts";
+
+export { writeWhole } from "./core/whole-file.ts";
 
 /** What a run was: enough to tell two runs apart, and to run one again. */
 export interface Manifest {
@@ -152,25 +143,6 @@ function sortKeys(value: unknown): unknown {
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([key, item]) => [key, sortKeys(item)]),
   );
-}
-
-/** Writes a file so that a reader sees the old one or the new one, never half of it. */
-export function writeWhole(path: string, text: string): void {
-  mkdirSync(dirname(path), { recursive: true });
-  const temporary = `${path}.${randomUUID().slice(0, 8)}.tmp`;
-  const file = openSync(temporary, "w");
-  try {
-    writeSync(file, text);
-    fsyncSync(file);
-  } finally {
-    closeSync(file);
-  }
-  try {
-    renameSync(temporary, path);
-  } catch (error) {
-    rmSync(temporary, { force: true });
-    throw pathProblem(error, path) ?? error;
-  }
 }
 
 export function writeJson(path: string, value: unknown): void {

@@ -5,22 +5,18 @@ import { fileURLToPath } from "node:url";
 import { createRandom, type Random } from "../../core/random.ts";
 import { DEFAULT_SNAPSHOT } from "./options.ts";
 import {
-  FIGURE_QUESTIONS,
-  type FigureQuestion,
   type FigureRecord,
   normalizeQuery,
   type Paper,
   resolveDataFile,
-  SECTIONS,
   type Section,
   type Snapshot,
-  SUMMARY_BUDGETS,
-  SUMMARY_STYLES,
-  type SummaryStyle,
   sha256,
   snapshotHash,
+  snapshotText,
 } from "./snapshot.ts";
 import { checkSnapshot } from "./snapshot-validator.ts";
+import { answersOf, capital, summariesOf } from "./summaries.ts";
 
 export const DEFAULT_SEED = 20260820;
 
@@ -278,44 +274,12 @@ export function generateSnapshot(seed: number = DEFAULT_SEED): Snapshot {
     const { id } = subject;
     snapshot.papers[id] = paperOf(subject, sections.abstract!, stream);
     snapshot.content[id] = { default: `${subject.title}\n\n${sections.abstract}`, ...sections };
-    snapshot.summary[id] = Object.fromEntries(
-      SUMMARY_STYLES.map((style) => [
-        style,
-        Object.fromEntries(SUMMARY_BUDGETS.map((budget) => [budget, summarize(sections, style, budget)])),
-      ]),
-    );
+    snapshot.summary[id] = summariesOf(sections);
     const figures = figuresOf(subject, stream);
     snapshot.figures[id] = { count: figures.length, figures };
-    snapshot.figure_qa[id] = Object.fromEntries(
-      figures.map(({ figure_no, caption }) => [
-        `${figure_no}`,
-        Object.fromEntries(
-          FIGURE_QUESTIONS.map((question) => [
-            question,
-            { answer: answerFromCaption(caption, question), backend: "extractive" },
-          ]),
-        ),
-      ]),
-    );
+    snapshot.figure_qa[id] = answersOf(figures);
   }
   return { ...snapshot, sha256: snapshotHash(snapshot) };
-}
-
-/** The snapshot as its file holds it: one record a line, so that a difference can be read. */
-export function snapshotText(snapshot: Snapshot): string {
-  const { pools, ...rest } = snapshot;
-  const fields = Object.entries({ ...rest, pools: null }).map(([name, value]) => {
-    if (name === "pools") {
-      return `"pools": {\n"recent": ${lines(pools.recent)},\n"keyword": ${lines(pools.keyword)}\n}`;
-    }
-    return `${JSON.stringify(name)}: ${typeof value === "object" && value !== null ? lines(value) : JSON.stringify(value)}`;
-  });
-  return `{\n${fields.join(",\n")}\n}\n`;
-}
-
-function lines(record: object): string {
-  const entries = Object.entries(record).map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
-  return `{\n${entries.join(",\n")}\n}`;
 }
 
 function titlesOf(area: Area): { title: string; method: string; object: string }[] {
@@ -445,79 +409,6 @@ function figuresOf(subject: Subject, random: Random): FigureRecord[] {
       caption: `Figure ${figure_no}: ${captions[index]}`,
     };
   });
-}
-
-const QUESTION_HINTS: Record<Exclude<FigureQuestion, "describe">, RegExp> = {
-  axes: /\baxis\b|\baxes\b/i,
-  trend: /\b(?:rises|falls|grows|drops|level)\b/i,
-};
-
-/** What the caption says to a question: its first two sentences, or the first with a word that fits the question. */
-export function answerFromCaption(caption: string, question: FigureQuestion): string {
-  const parts = sentences(caption.replace(/^Figure \d+: /, ""));
-  if (question === "describe") return parts.slice(0, 2).join(" ");
-  return (
-    parts.find((sentence) => QUESTION_HINTS[question].test(sentence)) ??
-    (question === "axes" ? "The caption names no axes." : "The caption tells of no trend.")
-  );
-}
-
-/**
- * An extractive summary: whole sentences of the paper, in order, within the word budget. `structured` gives each
- * section its share (12 words at least); `bullet` takes them by the order of sections, a line each.
- */
-export function summarize(
-  sections: Partial<Record<Section, string>>,
-  style: SummaryStyle,
-  budget: number,
-): { summary: string; sections_used: string[]; backend: string } {
-  const present = SECTIONS.filter((section) => sections[section]);
-  const share = style === "structured" ? Math.max(12, Math.floor(budget / present.length)) : budget;
-  const used: Section[] = [];
-  const taken: string[] = [];
-  let left = budget;
-  for (const section of style === "tldr" ? tldrOrder(present) : present) {
-    const chosen = fit(sections[section]!, Math.min(share, left));
-    if (chosen.length === 0) continue;
-    left -= chosen.reduce((sum, sentence) => sum + words(sentence), 0);
-    used.push(section);
-    if (style === "bullet") taken.push(...chosen.map((sentence) => `- ${sentence}`));
-    else if (style === "structured") taken.push(`${capital(section)}: ${chosen.join(" ")}`);
-    else taken.push(...chosen);
-  }
-  return { summary: taken.join(style === "tldr" ? " " : "\n"), sections_used: used, backend: "extractive" };
-}
-
-function tldrOrder(present: readonly Section[]): Section[] {
-  return [...present].sort((a, b) => TLDR_ORDER.indexOf(a) - TLDR_ORDER.indexOf(b));
-}
-
-const TLDR_ORDER: readonly Section[] = ["abstract", "conclusion", "result", "method"];
-
-/** The first sentences that fit; those with an address or fewer than five words say nothing. */
-function fit(text: string, budget: number): string[] {
-  const chosen: string[] = [];
-  let left = budget;
-  for (const sentence of sentences(text)) {
-    const length = words(sentence);
-    if (length < 5 || /https?:|arXiv:/.test(sentence)) continue;
-    if (length > left) break;
-    chosen.push(sentence);
-    left -= length;
-  }
-  return chosen;
-}
-
-function sentences(text: string): string[] {
-  return text.split(/(?<=[.!?])\s+/).filter((sentence) => sentence !== "");
-}
-
-function words(text: string): number {
-  return text.split(/\s+/).filter((word) => word !== "").length;
-}
-
-function capital(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 /** Writes the snapshot of a seed to a file, once it is known to meet every constraint. */

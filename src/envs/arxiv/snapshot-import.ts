@@ -63,16 +63,17 @@ const layout = z.looseObject({
 /**
  * Pools, papers, texts, summaries, figures and answers of a reference snapshot. Where a field was recorded twice, the
  * last pool counts, as in the reference. It is not checked against the constraints of the tasks: `checkSnapshot` does that.
- * @param created_at `YYYY-MM-DD HH:MM:SS`; also the session clock of episodes.
+ * @param created_at `YYYY-MM-DD HH:MM:SS`; also the session clock of episodes. null: the newest date of its papers, as
+ *   the layout does not keep when it was recorded.
  * @throws UserError naming `source` and what does not fit.
  */
-export function importReferenceSnapshot(value: unknown, source: string, created_at: string): Snapshot {
+export function importReferenceSnapshot(value: unknown, source: string, created_at: string | null): Snapshot {
   const parsed = layout.safeParse(value);
   if (!parsed.success) throw new UserError(`${source}: not a reference snapshot: ${describeIssues(parsed.error)}`);
   const recorded = parsed.data;
   const snapshot: Snapshot = {
     version: 1,
-    created_at,
+    created_at: created_at ?? "",
     recorder: `imported from ${source}`,
     papers: {},
     pools: { recent: {}, keyword: {} },
@@ -136,6 +137,11 @@ export function importReferenceSnapshot(value: unknown, source: string, created_
     snapshot.figure_qa[paper_id] = answers;
   }
 
+  if (created_at === null) {
+    const dates = Object.values(snapshot.papers).flatMap(({ published, updated }) => [published, updated]);
+    if (dates.length === 0) throw new UserError(`${source}: there is no paper in it.`);
+    snapshot.created_at = dates.sort().at(-1)!;
+  }
   const whole = snapshotSchema.safeParse({ ...snapshot, sha256: snapshotHash(snapshot) });
   if (!whole.success) throw new UserError(`${source}: ${describeIssues(whole.error)}`);
   return whole.data;

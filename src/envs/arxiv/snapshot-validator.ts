@@ -70,16 +70,26 @@ export function checkSnapshot(snapshot: Snapshot, source: string): void {
 
 /** Every constraint that the snapshot breaks, a sentence each. */
 export function snapshotProblems(snapshot: Snapshot): string[] {
+  return [...structureProblems(snapshot), ...listProblems(snapshot), ...contentProblems(snapshot)];
+}
+
+/**
+ * What makes it no snapshot at all, whatever it is for: a wrong hash, names of nothing, papers without their texts.
+ * @param hasContent Which papers must have texts, summaries and figures; left out: all that a pool names.
+ */
+export function structureProblems(snapshot: Snapshot, hasContent: (id: string) => boolean = () => true): string[] {
   return [
     ...(snapshotHash(snapshot) === snapshot.sha256 ? [] : ["its sha256 does not fit its content"]),
-    ...brokenLinks(snapshot),
-    ...poolProblems(snapshot),
-    ...titleProblems(snapshot),
-    ...contentProblems(snapshot),
+    ...brokenLinks(snapshot, hasContent),
   ];
 }
 
-function poolProblems(snapshot: Snapshot): string[] {
+/** What the tasks miss in the pools: papers enough, and the papers and titles that they name. Needs no texts. */
+export function listProblems(snapshot: Pick<Snapshot, "pools" | "papers">): string[] {
+  return [...poolProblems(snapshot), ...titleProblems(snapshot)];
+}
+
+function poolProblems(snapshot: Pick<Snapshot, "pools">): string[] {
   const sizes = Object.entries(POOL_SIZES).flatMap(([pool, size]) => {
     const has = snapshot.pools.recent[pool]?.length ?? 0;
     return has >= size ? [] : [`pool ${pool} has ${has} papers, needs ${size}`];
@@ -96,7 +106,7 @@ function poolProblems(snapshot: Snapshot): string[] {
   return [...sizes, ...queries];
 }
 
-function titleProblems(snapshot: Snapshot): string[] {
+function titleProblems(snapshot: Pick<Snapshot, "pools" | "papers">): string[] {
   const needles = NEEDLES.flatMap(({ pool, ids, titles }) => {
     const head = firstFive(snapshot, pool);
     return [
@@ -118,7 +128,8 @@ function titleProblems(snapshot: Snapshot): string[] {
   return [...needles, ...traps];
 }
 
-function contentProblems(snapshot: Snapshot): string[] {
+/** What the tasks miss in the texts: sections and figures that they ask for. */
+export function contentProblems(snapshot: Snapshot): string[] {
   const at = (pool: string, position: number) => snapshot.pools.recent[pool]?.[position - 1] ?? "";
   const sections = SECTIONS_AT.filter(({ pool, position, section }) => {
     return !snapshot.content[at(pool, position)]?.[section];
@@ -131,7 +142,7 @@ function contentProblems(snapshot: Snapshot): string[] {
 }
 
 /** What refers to nothing, and what a paper of a pool lacks. */
-function brokenLinks(snapshot: Snapshot): string[] {
+function brokenLinks(snapshot: Snapshot, hasContent: (id: string) => boolean): string[] {
   const { papers, pools } = snapshot;
   const lists = [
     ...Object.entries(pools.recent).map(([aspect, ids]) => ({ name: `pool ${aspect}`, ids })),
@@ -149,7 +160,7 @@ function brokenLinks(snapshot: Snapshot): string[] {
     ...Object.entries(pools.keyword)
       .filter(([key, { query }]) => !key.startsWith(sha256(normalizeQuery(query))))
       .map(([, { query }]) => `the key of the search '${query}' is not its hash`),
-    ...listed.filter((id) => papers[id]).flatMap((id) => paperProblems(snapshot, id)),
+    ...listed.filter((id) => papers[id] && hasContent(id)).flatMap((id) => paperProblems(snapshot, id)),
   ];
 }
 
@@ -179,7 +190,7 @@ function paperProblems(snapshot: Snapshot, id: string): string[] {
   return problems;
 }
 
-function firstFive(snapshot: Snapshot, pool: string): Paper[] {
+function firstFive(snapshot: Pick<Snapshot, "pools" | "papers">, pool: string): Paper[] {
   return (snapshot.pools.recent[pool] ?? []).slice(0, 5).flatMap((id) => snapshot.papers[id] ?? []);
 }
 

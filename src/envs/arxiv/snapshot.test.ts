@@ -1,8 +1,8 @@
 import { readFileSync, statSync } from "node:fs";
 import { describe, expect, test } from "vitest";
 import { DEFAULT_SNAPSHOT } from "./options.ts";
-import { loadSnapshot, parseSnapshot, resolveDataFile, type Snapshot, snapshotHash } from "./snapshot.ts";
-import { answerFromCaption, generateSnapshot, snapshotText, summarize } from "./snapshot-generator.ts";
+import { loadSnapshot, parseSnapshot, resolveDataFile, type Snapshot, snapshotHash, snapshotText } from "./snapshot.ts";
+import { generateSnapshot } from "./snapshot-generator.ts";
 import { checkSnapshot, snapshotProblems } from "./snapshot-validator.ts";
 
 const file = resolveDataFile(DEFAULT_SNAPSHOT);
@@ -174,39 +174,5 @@ describe("the validator names", () => {
     snapshot.pools.recent.AI = [];
     snapshot.pools.recent.RO = [];
     expect(() => checkSnapshot(snapshot, "x.json")).toThrow(/x\.json: .*\n.*sha256[\s\S]*pool AI[\s\S]*pool RO/);
-  });
-});
-
-describe("extractive texts", () => {
-  const sections = {
-    abstract: "One two three four five six. See https://a.b for more of it all.",
-    method: "A method has exactly six words. Too short here. Seven more words stand in this line.",
-  };
-
-  test.each(["tldr", "structured", "bullet"] as const)("a %s summary keeps to its budget", (style) => {
-    for (const budget of [60, 120, 250]) {
-      const { summary } = summarize(good.content["2608.14528v1"]!, style, budget);
-      const words = summary.replace(/^(- |\w+: )/gm, "").split(/\s+/);
-      expect(words.length).toBeLessThanOrEqual(budget);
-      expect(words.length).toBeGreaterThan(20);
-    }
-  });
-
-  test("sentences with an address or fewer than five words say nothing", () => {
-    expect(summarize(sections, "bullet", 60)).toEqual({
-      summary:
-        "- One two three four five six.\n- A method has exactly six words.\n- Seven more words stand in this line.",
-      sections_used: ["abstract", "method"],
-      backend: "extractive",
-    });
-  });
-
-  test("a figure's answer comes from its caption, or says that the caption does not tell", () => {
-    const caption = "Figure 2: Loss by step. The x axis shows steps. It falls.";
-    expect(answerFromCaption(caption, "describe")).toBe("Loss by step. The x axis shows steps.");
-    expect(answerFromCaption(caption, "axes")).toBe("The x axis shows steps.");
-    expect(answerFromCaption(caption, "trend")).toBe("It falls.");
-    expect(answerFromCaption("Figure 1: A drawing.", "axes")).toBe("The caption names no axes.");
-    expect(answerFromCaption("Figure 1: A drawing.", "trend")).toBe("The caption tells of no trend.");
   });
 });

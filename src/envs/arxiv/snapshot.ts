@@ -22,7 +22,7 @@ export type FigureQuestion = (typeof FIGURE_QUESTIONS)[number];
 
 const time = z.string().regex(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/, "expected YYYY-MM-DD HH:MM:SS");
 
-const paperSchema = z.strictObject({
+export const paperSchema = z.strictObject({
   /** Short arXiv id with its version, as 2608.14528v1. */
   id: z.string().min(1),
   title: z.string().min(1),
@@ -116,6 +116,23 @@ export function sha256(text: string): string {
 
 export function snapshotHash(snapshot: Omit<Snapshot, "sha256"> & { sha256?: string }): string {
   return sha256(canonicalJson({ ...snapshot, sha256: undefined }));
+}
+
+/** The snapshot as its file holds it: one record a line, so that a difference can be read. */
+export function snapshotText(snapshot: Snapshot): string {
+  const { pools, ...rest } = snapshot;
+  const fields = Object.entries({ ...rest, pools: null }).map(([name, value]) => {
+    if (name === "pools") {
+      return `"pools": {\n"recent": ${lines(pools.recent)},\n"keyword": ${lines(pools.keyword)}\n}`;
+    }
+    return `${JSON.stringify(name)}: ${typeof value === "object" && value !== null ? lines(value) : JSON.stringify(value)}`;
+  });
+  return `{\n${fields.join(",\n")}\n}\n`;
+}
+
+function lines(record: object): string {
+  const entries = Object.entries(record).map(([key, value]) => `${JSON.stringify(key)}: ${JSON.stringify(value)}`);
+  return `{\n${entries.join(",\n")}\n}`;
 }
 
 /** A query as recorded pools are found by: blanks collapsed, case folded. */
