@@ -116,12 +116,19 @@ export interface Comparison {
   interval: [number, number] | null;
 }
 
+/** pass^1 of `after` minus that of `before`, of each task that both have valid trials of. */
+export function gainByTask(before: Judgement, after: Judgement): Record<string, number> {
+  return Object.fromEntries(
+    Object.entries(before.by_task).flatMap(([task_id, first]) => {
+      const second = after.by_task[task_id];
+      return second && first.n > 0 && second.n > 0 ? [[task_id, second.c / second.n - first.c / first.n]] : [];
+    }),
+  );
+}
+
 /** How much better the second is than the first, on the tasks that both played. */
 export function compare(before: Judgement, after: Judgement): Comparison {
-  const differences = Object.entries(before.by_task).flatMap(([task_id, first]) => {
-    const second = after.by_task[task_id];
-    return second && first.n > 0 && second.n > 0 ? [second.c / second.n - first.c / first.n] : [];
-  });
+  const differences = Object.values(gainByTask(before, after));
   return { tasks: differences.length, difference: mean(differences), interval: bootstrap95(differences) };
 }
 

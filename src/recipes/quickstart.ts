@@ -2,7 +2,7 @@ import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { bench, joinTaskSets, judgeSplits, planTrials, play } from "../../benchmark/run.ts";
-import { compare, type Judgement } from "../../eval/run.ts";
+import { compare, gainByTask, type Judgement } from "../../eval/run.ts";
 import { loadConfig } from "../config.ts";
 import { GuardError } from "../core/errors.ts";
 import type { Trajectory } from "../core/trajectory.ts";
@@ -244,6 +244,7 @@ async function summarize(
       before: short(before),
       after: short(after),
       gain,
+      gain_by_task: gainByTask(before, after),
     })),
   };
   writeJson(join(dir, "results.json"), results);
