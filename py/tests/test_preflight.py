@@ -162,3 +162,10 @@ def test_a_missing_model_and_a_tokenizer_without_a_template_are_problems_not_cra
     (tmp_path / "base" / "config.json").write_text((tiny_folder / "config.json").read_text())
     (problem,) = preflight.run(request_of(model=str(tmp_path / "base")), FakeHost())["problems"]
     assert "chat template" in problem
+
+
+def test_loras_keys_and_target_modules_are_checked_without_weights(request_of):
+    assert preflight.run(request_of(lora={"r": 4, "target_modules": ["q_proj"]}), FakeHost())["problems"] == []
+    for lora, says in (({"target_modules": ["nope"]}, "lora.target_modules ['nope']"), ({"rank": 4}, "lora.rank")):
+        (problem,) = preflight.run(request_of(lora=lora), FakeHost())["problems"]
+        assert says in problem

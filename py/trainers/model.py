@@ -341,6 +341,13 @@ def _add_lora(model: PreTrainedModel, lora: dict):
         ) from error
 
 
+def check_lora(model: str, lora: dict) -> None:
+    """Raises UserError where LoRA's keys or target modules do not fit the model. No weights are read."""
+    if not is_adapter(find_model(model)):
+        with torch.device("meta"):
+            _add_lora(AutoModelForCausalLM.from_config(load_model_config(model)), lora)
+
+
 def _load_adapter(base: PreTrainedModel, source: str, lora: dict | None, training: bool):
     """Goes on with an adapter that was trained before: a second one on top of it would have to be merged by hand."""
     from peft import PeftModel

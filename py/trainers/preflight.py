@@ -18,6 +18,7 @@ from trl import GRPOConfig, SFTConfig
 from trainers.model import (
     UserError,
     chat_format,
+    check_lora,
     check_weights,
     context_limit,
     did_you_mean,
@@ -107,6 +108,8 @@ def run(request: dict, host) -> dict:
         chat = chat_format(request["model"], load_tokenizer(request["model"]), request.get("chat_template_kwargs"))
         limit = context_limit(load_model_config(request["model"]))
         check_weights(request["model"])
+        if request.get("lora") is not None:
+            check_lora(request["model"], request["lora"])
         if request["gold"]:
             longest = longest_solution(request["gold"], chat)
             found, noted = budget_problems(longest, request["budgets"], limit)

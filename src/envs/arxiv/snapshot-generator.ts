@@ -1,8 +1,9 @@
 // Makes the synthetic snapshot: invented papers, so that nothing needs the network and every text is ours.
 // Again, byte for byte: npx tsx src/envs/arxiv/snapshot-generator.ts
-import { realpathSync, writeFileSync } from "node:fs";
+import { realpathSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { createRandom, type Random } from "../../core/random.ts";
+import { writeWhole } from "../../core/whole-file.ts";
 import { DEFAULT_SNAPSHOT } from "./options.ts";
 import {
   type FigureRecord,
@@ -415,7 +416,7 @@ function figuresOf(subject: Subject, random: Random): FigureRecord[] {
 export function writeSnapshot(path: string = resolveDataFile(DEFAULT_SNAPSHOT), seed: number = DEFAULT_SEED): Snapshot {
   const snapshot = generateSnapshot(seed);
   checkSnapshot(snapshot, `seed ${seed}`);
-  writeFileSync(path, snapshotText(snapshot));
+  writeWhole(path, snapshotText(snapshot));
   return snapshot;
 }
 
