@@ -100,8 +100,9 @@ test("bench: a model that answers with gold solves a whole split, setups include
     api: { answered: stub.requests.length, gave_up: 0, retries: 0, prompt_tokens: stub.requests.length * 100 },
   });
   expect(result.api.cost).toBeCloseTo((stub.requests.length * (100 + 20)) / 1e6, 12);
-  expect(JSON.parse(readFileSync(join(dir, "summary.json"), "utf8"))[0]).toMatchObject({
-    api: { latency_ms: { p50: expect.any(Number), p95: expect.any(Number) } },
+  expect(JSON.parse(readFileSync(join(dir, "timing.json"), "utf8"))).toMatchObject({
+    avg_policy_ms: expect.any(Number),
+    sittings: [{ episodes: 102, api: { latency_ms: { p50: expect.any(Number), p95: expect.any(Number) } } }],
   });
   expect(JSON.parse(readFileSync(join(dir, "manifest.json"), "utf8"))).toMatchObject({
     status: "completed",

@@ -1,11 +1,11 @@
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
-import { judgementLine, judgementTable } from "../benchmark/run.ts";
 import { UserError } from "../src/core/errors.ts";
 import type { RunResult } from "../src/recipes/recipe.ts";
 import { textTable } from "../src/report.ts";
 import { readTrajectories } from "../src/trajectory-log.ts";
 import { compare, judge } from "./run.ts";
+import { judgementLine, judgementTable } from "./tables.ts";
 
 /** A log file, or the log of a run's folder. */
 function logOf(path: string): string {
