@@ -102,22 +102,29 @@ export function parseJsonLines(
   name: string,
   options: ReadOptions = {},
 ): { line: number; value: unknown }[] {
-  const lines = text.split("\n");
-  const last = lines.pop()!; // "" where the file ends with a line's end
-  const rows = lines.map((content, index) => ({ line: index + 1, content }));
-  if (last.trim() !== "") rows.push({ line: lines.length + 1, content: last });
-  return rows.flatMap(({ line, content }) => {
-    if (content.trim() === "") return [];
+  return splitLines(text).flatMap(({ line, content, cut }) => {
     try {
-      return [{ line, value: JSON.parse(content, reviveFloat) as unknown }];
+      return [{ line, value: parseJsonLine(content) }];
     } catch (error) {
-      const cut = line === lines.length + 1;
       if (cut && options.allow_cut_last_line) return [];
       throw new UserError(
         `${name}, line ${line}: ${cut ? "the last line is cut off" : "not JSON"} (${errorText(error)}).`,
       );
     }
   });
+}
+
+/** The lines that hold something, with their numbers. `cut`: it is the last one and has no end. */
+export function splitLines(text: string): { line: number; content: string; cut: boolean }[] {
+  const lines = text.split("\n");
+  return lines
+    .map((content, index) => ({ line: index + 1, content, cut: index === lines.length - 1 }))
+    .filter(({ content }) => content.trim() !== "");
+}
+
+/** @throws SyntaxError */
+export function parseJsonLine(content: string): unknown {
+  return JSON.parse(content, reviveFloat) as unknown;
 }
 
 /** Lenient, unlike the bridge's: a model may have written {"$float": …} itself, and its log must stay readable. */
