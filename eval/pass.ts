@@ -46,10 +46,11 @@ export function bootstrap95(values: readonly number[], seed = 0): Interval | nul
 
 /**
  * 95 % interval of Σ sum / Σ count, by the bootstrap over tasks. A resample without a denominator is left out where its
- * numerator is 0, else it counts as infinite. null for fewer than two tasks that have a denominator.
+ * numerator is 0, else it counts as infinite. null for fewer than two tasks that add anything, and without a denominator.
  */
 export function bootstrapRatio95(parts: readonly Ratio[], seed = 0): Interval | null {
-  if (parts.filter(({ count }) => count > 0).length < 2) return null;
+  if (parts.filter(({ sum, count }) => count > 0 || sum > 0).length < 2) return null;
+  if (parts.every(({ count }) => count === 0)) return null;
   const sums = Float64Array.from(parts, ({ sum }) => sum);
   const counts = Float64Array.from(parts, ({ count }) => count);
   return interval(parts.length, seed, (draws, from, to) => {
