@@ -384,12 +384,23 @@ describe("Ctrl-C", { timeout: 60_000 }, () => {
     );
   });
 
-  test("a kill -9 leaves whole lines only", async () => {
+  test("a kill -9 leaves whole lines only, and --resume asks for the other episodes alone", async () => {
     const { stub, flags, dir } = await endpoint(slowly);
     const { child, ended } = start(...argv, ...flags);
     await until(() => stub.requests.length >= 40);
     child.kill("SIGKILL");
     await ended;
-    expect(logOf(dir).length).toBeGreaterThan(0);
+    const played = logOf(dir);
+    expect(played.length).toBeGreaterThan(0);
+
+    const asked = stub.requests.length;
+    const { code, stderr } = await run("bench", "--resume", "--policy", "api:", "--parallel", "48", ...flags);
+    expect([code, stderr]).toEqual([0, expect.stringContaining(`${played.length} of 54 episodes are there`)]);
+    const log = logOf(dir);
+    expect(new Set(log.map(({ task_id, trial }) => `${task_id}/${trial}`)).size).toBe(54);
+    expect(log).toEqual(expect.arrayContaining(played));
+    expect(stub.requests.length - asked).toBe(
+      log.reduce((sum, { turns }) => sum + turns.length, 0) - played.reduce((sum, { turns }) => sum + turns.length, 0),
+    );
   });
 });
