@@ -138,7 +138,11 @@ test("the report has the sections of 7.4 in order, its versions, and a row a tas
   const summary = JSON.parse(textOf("report", "summary.json"));
   expect(summary).toMatchObject({
     policy: "random_tool",
-    versions: { env: "arxiv@1", env_options: { profile: "project" }, data: { "data/arxiv/snapshot.json": expect.stringMatching(/^[0-9a-f]{64}$/) } },
+    versions: {
+      env: "arxiv@1",
+      env_options: { profile: "project" },
+      data: { "data/arxiv/snapshot.json": expect.stringMatching(/^[0-9a-f]{64}$/) },
+    },
     settings: { seed: 45, repeat: 2 },
   });
   expect(summary.splits.map(({ split, tasks }: { split: string; tasks: number }) => [split, tasks])).toEqual([
