@@ -100,8 +100,9 @@ test("bench: a model that answers with gold solves a whole split, setups include
     api: { answered: stub.requests.length, gave_up: 0, retries: 0, prompt_tokens: stub.requests.length * 100 },
   });
   expect(result.api.cost).toBeCloseTo((stub.requests.length * (100 + 20)) / 1e6, 12);
-  expect(JSON.parse(readFileSync(join(dir, "summary.json"), "utf8"))[0]).toMatchObject({
-    api: { latency_ms: { p50: expect.any(Number), p95: expect.any(Number) } },
+  expect(JSON.parse(readFileSync(join(dir, "timing.json"), "utf8"))).toMatchObject({
+    avg_policy_ms: expect.any(Number),
+    sittings: [{ episodes: 102, api: { latency_ms: { p50: expect.any(Number), p95: expect.any(Number) } } }],
   });
   expect(JSON.parse(readFileSync(join(dir, "manifest.json"), "utf8"))).toMatchObject({
     status: "completed",
@@ -383,12 +384,23 @@ describe("Ctrl-C", { timeout: 60_000 }, () => {
     );
   });
 
-  test("a kill -9 leaves whole lines only", async () => {
+  test("a kill -9 leaves whole lines only, and --resume asks for the other episodes alone", async () => {
     const { stub, flags, dir } = await endpoint(slowly);
     const { child, ended } = start(...argv, ...flags);
     await until(() => stub.requests.length >= 40);
     child.kill("SIGKILL");
     await ended;
-    expect(logOf(dir).length).toBeGreaterThan(0);
+    const played = logOf(dir);
+    expect(played.length).toBeGreaterThan(0);
+
+    const asked = stub.requests.length;
+    const { code, stderr } = await run("bench", "--resume", "--policy", "api:", "--parallel", "48", ...flags);
+    expect([code, stderr]).toEqual([0, expect.stringContaining(`${played.length} of 54 episodes are there`)]);
+    const log = logOf(dir);
+    expect(new Set(log.map(({ task_id, trial }) => `${task_id}/${trial}`)).size).toBe(54);
+    expect(log).toEqual(expect.arrayContaining(played));
+    expect(stub.requests.length - asked).toBe(
+      log.reduce((sum, { turns }) => sum + turns.length, 0) - played.reduce((sum, { turns }) => sum + turns.length, 0),
+    );
   });
 });

@@ -5,7 +5,7 @@ import type { TaskSet } from "../src/core/env.ts";
 import { errorText, UserError } from "../src/core/errors.ts";
 import { type Policy, PolicyError } from "../src/core/policy.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
-import type { Progress } from "../src/metrics.ts";
+import { type Progress, progressBar } from "../src/metrics.ts";
 import { scriptedPolicy } from "../src/policies/scripted.ts";
 import { localPath } from "../src/recipes/shared.ts";
 import { listenForStop, type Stop } from "./stop.ts";
@@ -17,14 +17,35 @@ export interface PlayOptions {
   /** `model:<folder or hub id>`, one of the environment's own policies by name, as "gold", or any other policy itself. */
   policy: string | Policy;
   episodes: readonly EpisodeRequest[];
-  log: { write(trajectory: Trajectory): void } | null;
+  log: { write(trajectory: Trajectory, times: EpisodeTimes): void } | null;
   seed: number;
   max_turns: number | null;
   timeout_ms: number;
   progress: Progress;
   /** For `model:` policies. */
-  model?: { python: Python; sampling: Sampling; batch_size: number; chat_template_kwargs: Record<string, unknown> };
+  model?: ModelOptions;
 }
+
+export interface ModelOptions {
+  python: Python;
+  sampling: Sampling;
+  /** Episodes that are played at a time. */
+  batch_size: number;
+  /** The episodes in batches made otherwise. */
+  batches?: EpisodeRequest[][];
+  chat_template_kwargs: Record<string, unknown>;
+}
+
+/** Wall-clock times of one episode, milliseconds; null: not known. Others were under way meanwhile. */
+export interface EpisodeTimes {
+  total_ms: number | null;
+  /** Waiting for the policy's replies. */
+  policy_ms: number | null;
+  env_ms: number | null;
+}
+
+/** Without a word until then where the policy takes no time of its own. */
+const QUIET_MS = 2_000;
 
 /** null: the policy is not a local model. */
 export function modelOf(policy: string): string | null {
@@ -42,13 +63,14 @@ export async function play(options: PlayOptions): Promise<EntryResult<"play"> | 
     await playEpisodes(options, typeof policy === "string" ? scriptedPolicy(policy, tasks, seed) : policy);
     return {};
   }
+  const began_ms = performance.now();
   let finished = 0;
   const served = serveEpisodes({
     tasks,
     log: {
       write(trajectory) {
-        options.log?.write(trajectory);
-        progress.status(`${++finished} of ${episodes.length} episodes`);
+        options.log?.write(trajectory, { total_ms: null, policy_ms: null, env_ms: trajectory.env_ms });
+        progress.status(progressBar(++finished, episodes.length, "episodes", began_ms));
       },
     },
     max_turns: options.max_turns ?? undefined,
@@ -56,14 +78,20 @@ export async function play(options: PlayOptions): Promise<EntryResult<"play"> | 
     max_invalid_share: 1, // failures are told in the result; what was played is not thrown away
     onNote: progress.line,
   });
-  const { python, ...settings } = options.model!;
+  const { python, batch_size, batches = inBatches(episodes, batch_size), ...settings } = options.model!;
   try {
-    const request = entries.play.request.parse({ model, policy, seed, episodes, ...settings });
+    const request = entries.play.request.parse({ model, policy, seed, batches, ...settings });
     return entries.play.result.parse(await python.call("play", request, { answer: served.answer }));
   } finally {
     await served.closeAll();
     progress.end();
   }
+}
+
+export function inBatches<Item>(items: readonly Item[], size: number): Item[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, index) =>
+    items.slice(index * size, (index + 1) * size),
+  );
 }
 
 /** Every episode that has begun is finished and written, however the play ends. */
@@ -74,13 +102,16 @@ async function playEpisodes(options: PlayOptions, policy: Policy): Promise<void>
   let written = 0;
   let invalid = 0;
   let failure: { error: unknown } | null = null;
+  const began_ms = performance.now();
 
-  function write(trajectory: Trajectory): void {
-    log?.write(trajectory);
+  function write({ trajectory, times }: Timed): void {
+    log?.write(trajectory, times);
     written++;
     if (trajectory.reward === null) invalid++;
-    if (policy.remote)
-      progress.status(`${written} of ${episodes.length} episodes${invalid > 0 ? `, ${invalid} failed` : ""}`);
+    if (policy.remote || performance.now() - began_ms > QUIET_MS)
+      progress.status(
+        progressBar(written, episodes.length, `episodes${invalid > 0 ? `, ${invalid} failed` : ""}`, began_ms),
+      );
   }
   const refuse = (error: unknown) => {
     failure ??= { error };
@@ -106,7 +137,7 @@ async function playEpisodes(options: PlayOptions, policy: Policy): Promise<void>
         const batch = episodes.slice(next, next + policy.parallel);
         next += batch.length;
         const played = batch.map((request) => playEpisode(options, policy, request, stop, refuse));
-        for (const trajectory of await Promise.all(played)) write(trajectory);
+        for (const timed of await Promise.all(played)) write(timed);
       }
   } finally {
     stop.close();
@@ -120,6 +151,11 @@ async function playEpisodes(options: PlayOptions, policy: Policy): Promise<void>
     );
 }
 
+interface Timed {
+  trajectory: Trajectory;
+  times: EpisodeTimes;
+}
+
 /** @param refuse told what no other episode could do better with; this one still ends, as invalid */
 async function playEpisode(
   { tasks, max_turns, timeout_ms }: PlayOptions,
@@ -127,7 +163,9 @@ async function playEpisode(
   { task_id, seed, trial }: EpisodeRequest,
   { signal }: Stop,
   refuse: (error: UserError) => void,
-): Promise<Trajectory> {
+): Promise<Timed> {
+  const began_ms = performance.now();
+  let policy_ms = 0;
   const player = policy.start({ task_id, trial });
   const episode = await tasks.start(task_id, {
     seed,
@@ -139,7 +177,10 @@ async function playEpisode(
   });
   while (!episode.ended_by) {
     try {
-      const turn = await player.reply(episode.messages, signal);
+      const asked_ms = performance.now();
+      const turn = await player.reply(episode.messages, signal).finally(() => {
+        policy_ms += performance.now() - asked_ms;
+      });
       if ("text" in turn) await episode.reply(turn.text);
       else episode.end("truncated", turn.ended);
     } catch (error) {
@@ -148,5 +189,14 @@ async function playEpisode(
     }
   }
   const trajectory = await episode.finish(player.tokens());
-  return { ...trajectory, metrics: { ...trajectory.metrics, ...player.metrics() } };
+  return {
+    trajectory: { ...trajectory, metrics: { ...trajectory.metrics, ...player.metrics() } },
+    times: {
+      total_ms: rounded(performance.now() - began_ms),
+      policy_ms: rounded(policy_ms),
+      env_ms: trajectory.env_ms,
+    },
+  };
 }
+
+const rounded = (ms: number): number => Math.round(ms * 1000) / 1000;

@@ -1,6 +1,8 @@
 import { UserError } from "../src/core/errors.ts";
+import type { BenchmarkRules } from "../src/core/measure.ts";
 import type { EndedBy, Trajectory } from "../src/core/trajectory.ts";
-import { bootstrap95, mean, passAt, passHat } from "./pass.ts";
+import { type Measurements, measureAll } from "./measures.ts";
+import { bootstrap95, type Interval, mean, passAt, passHat } from "./pass.ts";
 
 // Turns trajectory logs into numbers; no model needed.
 
@@ -10,9 +12,17 @@ export interface JudgeOptions {
   category?: (task_id: string) => string;
   /** The k of pass^k and pass@k. */
   ks?: readonly number[];
+  /** The family's own measures. */
+  rules?: BenchmarkRules | null;
 }
 
-export interface Judgement {
+/** pass^k by k, as one criterion counts it, with the interval of each. */
+export interface Reliability {
+  pass_hat: Record<string, number | null>;
+  pass_hat_interval: Record<string, Interval | null>;
+}
+
+export interface Judgement extends Reliability, Measurements {
   policy: string;
   env: string;
   tasks: number;
@@ -26,15 +36,19 @@ export interface Judgement {
   complete: boolean;
   /** What is missing or invalid, as "task/trial". */
   missing: string[];
-  /** By k: mean over tasks of C(c,k)/C(n,k); null where no task has k valid trials. */
+  /** By k: mean over tasks of C(c,k)/C(n,k), with c successes of n valid trials; null where no task has k of them. */
   pass_hat: Record<string, number | null>;
+  /** 95 % intervals, bootstrap over tasks, as all that are here. */
+  pass_hat_interval: Record<string, Interval | null>;
   pass_at: Record<string, number | null>;
+  pass_at_interval: Record<string, Interval | null>;
   /** By k: tasks left out since they have fewer than k valid trials. */
   skipped_tasks: Record<string, number>;
-  /** 95 % interval of pass^1, bootstrap over tasks. */
-  pass_hat_1_interval: [number, number] | null;
+  pass_hat_1_interval: Interval | null;
+  /** By the family's criteria: pass^k where another metric than success is counted. */
+  criteria: Record<string, Reliability>;
   mean_reward: number | null;
-  mean_reward_interval: [number, number] | null;
+  mean_reward_interval: Interval | null;
   /** Means of every reward component, over the episodes that it judges. */
   parts: Record<string, number | null>;
   mean_turns: number | null;
@@ -64,10 +78,11 @@ export function judge(trajectories: readonly Trajectory[], options: JudgeOptions
     }
   }
 
-  const valid = trajectories.filter(({ reward }) => reward !== null);
   const byTask: Judgement["by_task"] = {};
-  for (const task_id of task_ids) {
-    const own = valid.filter((trajectory) => trajectory.task_id === task_id);
+  const ofTasks = groupByTask(trajectories, task_ids);
+  const valid = ofTasks.map((own) => own.filter(({ reward }) => reward !== null));
+  for (const [index, task_id] of task_ids.entries()) {
+    const own = valid[index]!;
     byTask[task_id] = {
       n: own.length,
       c: own.filter(({ success }) => success).length,
@@ -75,36 +90,75 @@ export function judge(trajectories: readonly Trajectory[], options: JudgeOptions
     };
   }
   const counts = Object.values(byTask);
-  const firsts = counts.flatMap(({ n, c }) => passHat(n, c, 1) ?? []);
   const rewards = counts.flatMap(({ mean_reward }) => mean_reward ?? []);
-  const overKs = (value: (k: number) => number | null) => Object.fromEntries(ks.map((k) => [String(k), value(k)]));
+  const judged = valid.flat();
+  const reliability = reliabilityOf(counts, passHat, ks);
+  const any = reliabilityOf(counts, passAt, ks);
 
   return {
     policy,
     env,
     tasks: task_ids.length,
     trials,
-    episodes: valid.length,
-    invalid: trajectories.length - valid.length,
+    episodes: judged.length,
+    invalid: trajectories.length - judged.length,
     complete: missing.length === 0,
     missing,
-    pass_hat: overKs((k) => mean(counts.flatMap(({ n, c }) => passHat(n, c, k) ?? []))),
-    pass_at: overKs((k) => mean(counts.flatMap(({ n, c }) => passAt(n, c, k) ?? []))),
+    pass_hat: reliability.value,
+    pass_hat_interval: reliability.interval,
+    pass_at: any.value,
+    pass_at_interval: any.interval,
     skipped_tasks: Object.fromEntries(ks.map((k) => [String(k), counts.filter(({ n }) => n < k).length])),
-    pass_hat_1_interval: bootstrap95(firsts),
+    pass_hat_1_interval: reliability.interval["1"] ?? null,
+    criteria: Object.fromEntries(
+      (options.rules?.criteria ?? []).map((name) => [name, byCriterion(name, valid, ks)] as const),
+    ),
     mean_reward: mean(rewards),
     mean_reward_interval: bootstrap95(rewards),
-    parts: meanParts(valid),
-    mean_turns: mean(valid.map(({ turns }) => turns.length)),
+    parts: meanParts(judged),
+    mean_turns: mean(judged.map(({ turns }) => turns.length)),
     tokens: {
-      prompt: mean(valid.map(({ tokens }) => tokens.prompt)),
-      policy: mean(valid.map(({ tokens }) => tokens.policy)),
-      observation: mean(valid.map(({ tokens }) => tokens.observation)),
+      prompt: mean(judged.map(({ tokens }) => tokens.prompt)),
+      policy: mean(judged.map(({ tokens }) => tokens.policy)),
+      observation: mean(judged.map(({ tokens }) => tokens.observation)),
     },
     ended_by: countEnds(trajectories),
     categories: options.category ? byCategory(byTask, options.category) : {},
+    ...measureAll(ofTasks, options.rules ?? null),
     by_task: byTask,
   };
+}
+
+function groupByTask(trajectories: readonly Trajectory[], task_ids: readonly string[]): Trajectory[][] {
+  const groups = new Map(task_ids.map((task_id): [string, Trajectory[]] => [task_id, []]));
+  for (const trajectory of trajectories) groups.get(trajectory.task_id)!.push(trajectory);
+  return [...groups.values()];
+}
+
+interface Counts {
+  n: number;
+  c: number;
+}
+
+function reliabilityOf(
+  counts: readonly Counts[],
+  chance: (n: number, c: number, k: number) => number | null,
+  ks: readonly number[],
+) {
+  const values = ks.map((k) => counts.flatMap(({ n, c }) => chance(n, c, k) ?? []));
+  const byK = <Value>(of: (values: readonly number[]) => Value): Record<string, Value> =>
+    Object.fromEntries(ks.map((k, index) => [String(k), of(values[index]!)]));
+  return { value: byK(mean), interval: byK((own) => bootstrap95(own)) };
+}
+
+/** pass^k where `metric` being true counts as a success. */
+function byCriterion(metric: string, valid: readonly (readonly Trajectory[])[], ks: readonly number[]): Reliability {
+  const counts = valid.map((own) => ({
+    n: own.length,
+    c: own.filter(({ metrics }) => metrics[metric] === true).length,
+  }));
+  const { value, interval } = reliabilityOf(counts, passHat, ks);
+  return { pass_hat: value, pass_hat_interval: interval };
 }
 
 export interface Comparison {

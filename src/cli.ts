@@ -5,7 +5,7 @@ import { Command, CommanderError, Option } from "commander";
 import type { z } from "zod";
 import { runBadCases } from "../eval/badcases/command.ts";
 import { compareLogs } from "../eval/compare-logs.ts";
-import { scoreFile } from "../eval/score.ts";
+import { leftOutLines, scoreFile } from "../eval/score.ts";
 import { PythonError, Stopped } from "./bridge/python.ts";
 import { type Flag, flagsOf, loadConfig, trainerFlags } from "./config.ts";
 import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
@@ -73,8 +73,12 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "eval runs/bench-a runs/bench-b --json",
   ])
     .argument("<logs...>", "trajectory logs, or folders of runs")
+    .option("--env <name>", "for the environment's own measures; left out: as the logs name it")
+    .option("--across-versions", "compare even what other snapshots, splits, scorers or environments made")
     .option("--json", "print the results as JSON lines")
-    .action((logs: string[], { json = false }: { json?: boolean }) => finish(compareLogs(logs), json));
+    .action(async (logs: string[], flags: { env?: string; acrossVersions?: boolean; json?: boolean }) =>
+      finish(await compareLogs(logs, { env: flags.env, across_versions: flags.acrossVersions }), flags.json ?? false),
+    );
 
   add("score", "Score stored trajectories again, without a model: JSON lines in, JSON lines out", [
     "score histories.jsonl --env arxiv --json",
@@ -88,7 +92,9 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .action(async (file: string, options: { env: string; profile?: string; envOptions: Record<string, unknown> }) => {
       const env = await loadEnv(options.env);
       const profile = options.profile ? { profile: options.profile } : {};
-      finish({ text: "", json: await scoreFile(env, file, { ...options.envOptions, ...profile }) }, true);
+      const { results, ...leftOut } = await scoreFile(env, file, { ...options.envOptions, ...profile });
+      for (const line of leftOutLines(leftOut)) process.stderr.write(`${line}\n`);
+      finish({ text: "", json: results, exit_code: leftOut.malformed.length > 0 ? 1 : 0 }, true);
     });
 
   add("badcases", "Judge stored bad cases again, or capture new ones; exits with 1 where a fixed one is bad again", [

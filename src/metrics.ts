@@ -54,6 +54,16 @@ export function createProgress(stream: NodeJS.WriteStream = process.stderr): Pro
   };
 }
 
+const BAR_WIDTH = 20;
+
+/** How far a piece of work is: "[#####·····] 12 of 24 episodes, 0:35 left". `began_ms` is a reading of performance.now(). */
+export function progressBar(done: number, total: number, what: string, began_ms: number): string {
+  const filled = Math.floor((BAR_WIDTH * done) / total);
+  const left_s = done === 0 ? 0 : Math.round(((performance.now() - began_ms) / 1000 / done) * (total - done));
+  const left = `${Math.floor(left_s / 60)}:${String(left_s % 60).padStart(2, "0")} left`;
+  return `[${"#".repeat(filled)}${"·".repeat(BAR_WIDTH - filled)}] ${done} of ${total} ${what}, ${left}`;
+}
+
 /** A training point in a line: "step 20 · reward 0.41 · loss 0.013". Names that are not there are left out. */
 export function summarizePoint(step: number, metrics: Record<string, number>, names: readonly string[]): string {
   const shown = names.flatMap((name) => {

@@ -63,7 +63,7 @@ export function openRun(options: OpenRun): RunFolder {
     unlock();
     throw new UserError(`${dir} already holds a run. Choose another --name, or remove that folder.`);
   }
-  let manifest: Manifest = {
+  const manifest: Manifest = {
     recipe: options.recipe,
     name: dir.split("/").at(-1)!,
     command: options.command,
@@ -85,6 +85,28 @@ export function openRun(options: OpenRun): RunFolder {
   };
   writeJson(path("config.json"), config);
   writeJson(path("manifest.json"), manifest);
+  return folderOf(dir, manifest, unlock);
+}
+
+/**
+ * Holds the folder of a run that is to go on. Its config and versions stay as they are.
+ * @throws UserError where another process holds it, or it has no run
+ */
+export function reopenRun(dir: string): RunFolder {
+  const unlock = lockFolder(dir);
+  const manifest = readManifest(dir);
+  if (!manifest) {
+    unlock();
+    throw new UserError(`${dir} holds no run that could go on.`);
+  }
+  const run = folderOf(dir, manifest, unlock);
+  run.update({ status: "running", finished: null });
+  return run;
+}
+
+function folderOf(dir: string, opened: Manifest, close: () => void): RunFolder {
+  let manifest = opened;
+  const path = (...parts: string[]) => join(dir, ...parts);
   return {
     dir,
     path,
@@ -95,7 +117,7 @@ export function openRun(options: OpenRun): RunFolder {
       manifest = { ...manifest, ...changes };
       writeJson(path("manifest.json"), manifest);
     },
-    close: unlock,
+    close,
   };
 }
 

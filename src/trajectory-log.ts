@@ -1,4 +1,4 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { z } from "zod";
 import { wellFormed } from "./bridge/codec.ts";
@@ -38,7 +38,7 @@ export const trajectorySchema: z.ZodType<Trajectory> = z.object({
   metrics: z.record(z.string(), value),
   success: z.boolean(),
   tokens: z.object({ prompt: count, policy: count, observation: count }),
-  env_ms: z.number().nonnegative(),
+  env_ms: z.number().nonnegative().nullable(),
 });
 
 export interface JsonLines<Line> {
@@ -102,22 +102,29 @@ export function parseJsonLines(
   name: string,
   options: ReadOptions = {},
 ): { line: number; value: unknown }[] {
-  const lines = text.split("\n");
-  const last = lines.pop()!; // "" where the file ends with a line's end
-  const rows = lines.map((content, index) => ({ line: index + 1, content }));
-  if (last.trim() !== "") rows.push({ line: lines.length + 1, content: last });
-  return rows.flatMap(({ line, content }) => {
-    if (content.trim() === "") return [];
+  return splitLines(text).flatMap(({ line, content, cut }) => {
     try {
-      return [{ line, value: JSON.parse(content, reviveFloat) as unknown }];
+      return [{ line, value: parseJsonLine(content) }];
     } catch (error) {
-      const cut = line === lines.length + 1;
       if (cut && options.allow_cut_last_line) return [];
       throw new UserError(
         `${name}, line ${line}: ${cut ? "the last line is cut off" : "not JSON"} (${errorText(error)}).`,
       );
     }
   });
+}
+
+/** The lines that hold something, with their numbers. `cut`: it is the last one and has no end. */
+export function splitLines(text: string): { line: number; content: string; cut: boolean }[] {
+  const lines = text.split("\n");
+  return lines
+    .map((content, index) => ({ line: index + 1, content, cut: index === lines.length - 1 }))
+    .filter(({ content }) => content.trim() !== "");
+}
+
+/** @throws SyntaxError */
+export function parseJsonLine(content: string): unknown {
+  return JSON.parse(content, reviveFloat) as unknown;
 }
 
 /** Lenient, unlike the bridge's: a model may have written {"$float": …} itself, and its log must stay readable. */
@@ -129,9 +136,36 @@ function reviveFloat(_: string, value: unknown): unknown {
 
 /** @throws UserError naming the file, the line and what is wrong with it. */
 export function readTrajectories(path: string, options: ReadOptions = {}): Trajectory[] {
-  return readJsonLines(path, options).map(({ line, value }) => {
-    const parsed = trajectorySchema.safeParse(value);
-    if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}`);
-    return parsed.data;
-  });
+  return readJsonLines(path, options).map(({ line, value }) => asTrajectory(value, `${path}, line ${line}`));
+}
+
+/** @throws UserError naming the place and what is wrong there */
+export function asTrajectory(value: unknown, where: string): Trajectory {
+  const parsed = trajectorySchema.safeParse(value);
+  if (!parsed.success) throw new UserError(`${where}: ${describeIssues(parsed.error)}`);
+  return parsed.data;
+}
+
+/**
+ * The lines of a file whose writer may have been killed, each with its text as it stands there: what is behind the last
+ * line's end is left out where it is no JSON. A file that is not there has none.
+ * @throws UserError naming file and line
+ */
+export function readWholeLines(path: string): { text: string; line: number; value: unknown }[] {
+  if (!existsSync(path)) return [];
+  const bytes = readFileSync(path);
+  const end = bytes.lastIndexOf("\n") + 1;
+  const texts = bytes.subarray(0, end).toString("utf8").split("\n");
+  const tail = bytes.subarray(end).toString("utf8"); // cut anywhere, within a letter too
+  if (isJson(tail)) texts.push(tail);
+  return parseJsonLines(texts.join("\n"), path).map((row) => ({ ...row, text: texts[row.line - 1]! }));
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
 }

@@ -8,24 +8,27 @@ from trainers.rollout import SamplingParams, play_batch
 
 
 def run(request: dict, host) -> dict:
-    """Plays `request["episodes"]` in batches. A requested stop ends it after the batch under way."""
+    """Plays `request["batches"]` one after the other. A requested stop ends it after the batch under way.
+
+    Each episode draws from a stream of its own (`sampling_stream`), whatever is in its batch. Logits are equal to the
+    last bit only in a batch of the same episodes, as matrix products of other shapes round differently.
+    """
     quiet_libraries()
     policy = load_policy(request, training=False)
     params = SamplingParams(**request["sampling"], seed=request["seed"])
-    episodes, size = request["episodes"], request["batch_size"]
+    asked = sum(map(len, request["batches"]))
     played = policy_tokens = 0
     begin, asked_ms = time.perf_counter(), host.round_trip_ms
-    for start in range(0, len(episodes), size):
+    for batch in request["batches"]:
         if host.stop_requested:
             break
-        batch = episodes[start : start + size]
         rollouts = play_batch(policy, policy.chat, host, batch, params, policy_step=None, policy_name=request["policy"])
         played += len(rollouts)
         policy_tokens += sum(rollout.policy_tokens for rollout in rollouts)
     play_s, ask_s = time.perf_counter() - begin, (host.round_trip_ms - asked_ms) / 1000
     return {
         "episodes": played,
-        "stopped": played < len(episodes),
+        "stopped": played < asked,
         "policy_tokens": policy_tokens,
         "tokens_per_s": policy_tokens / max(play_s - ask_s, 1e-9),
         "play_s": play_s,

@@ -199,7 +199,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     counters.ended_by[trajectory.ended_by]++;
     counters.turns += trajectory.turns.length;
     counters.policy_tokens += trajectory.tokens.policy;
-    counters.env_ms += trajectory.env_ms;
+    counters.env_ms += trajectory.env_ms ?? 0;
     if (trajectory.success) counters.successes++;
     if (trajectory.reward !== null) return;
     counters.invalid++;

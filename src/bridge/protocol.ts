@@ -243,10 +243,9 @@ export const entries = {
       policy: z.string(),
       seed,
       chat_template_kwargs: record,
-      episodes: z.array(episodeRequest).min(1),
+      /** Episodes of one batch are played at a time. */
+      batches: z.array(z.array(episodeRequest).min(1)).min(1),
       sampling,
-      /** Episodes played at a time. */
-      batch_size: z.int().positive(),
     }),
     result: z.looseObject({
       episodes: count,

@@ -49,15 +49,26 @@ const specSchema = z.object({
       history: hook,
     })
     .optional(),
+  benchmark: z
+    .object({
+      criteria: z.array(z.string()).min(1),
+      measures: z.array(z.object({ name: z.string().min(1), over: z.string().min(1), of: hook })),
+      failure: hook.optional(),
+    })
+    .optional(),
 });
 
 /** @throws UserError naming everything in the declaration that does not fit */
 export function checkSpec(spec: { id: string }): void {
   const parsed = specSchema.safeParse(spec);
   if (!parsed.success) throw new UserError(`defineEnv (${String(spec.id)}): ${describeIssues(parsed.error)}`);
-  const { baselines, policies, bad_cases, rescore } = parsed.data;
+  const { baselines, policies, bad_cases, benchmark, rescore } = parsed.data;
   if (bad_cases && !rescore)
     throw new UserError(`defineEnv (${String(spec.id)}): bad_cases needs rescore to judge them`);
+  const measures = benchmark?.measures.map(({ name }) => name) ?? [];
+  const twice = measures.find((name, index) => measures.indexOf(name) !== index);
+  if (twice !== undefined)
+    throw new UserError(`defineEnv (${String(spec.id)}): benchmark.measures has '${twice}' twice`);
   const unknown = baselines?.random?.find((policy) => !Object.hasOwn(policies, policy));
   if (unknown !== undefined)
     throw new UserError(`defineEnv (${String(spec.id)}): baselines.random: there is no policy '${unknown}'`);

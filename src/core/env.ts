@@ -4,6 +4,7 @@ import { type BaselineSpec, type Baselines, playBaselines, REFERENCE_POLICY } fr
 import { checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
+import type { BenchmarkRules } from "./measure.ts";
 import type { Message } from "./message.ts";
 import { createRandom, type Random } from "./random.ts";
 import type { FinishedEpisode, RewardComponent, Score } from "./reward.ts";
@@ -78,10 +79,16 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   expert?(split: string, options: Options): Promise<{ rows: ExpertRow[]; manifest: Record<string, unknown> }>;
   /** A short line for tables, as a task's category. */
   category?(task: Task): string;
-  /** Judges stored trajectories again, without a model: one line of the family's score format in, one out. */
+  /**
+   * Judges stored trajectories again, without a model: one line of the family's score format in, one out. A result with
+   * a text as `skipped` says why there is nothing to judge, as for a task that nobody knows.
+   * @throws UserError for a line that does not fit the format
+   */
   rescore?(line: unknown, options: Options): unknown | Promise<unknown>;
   /** What a library of bad cases asks of `rescore`. */
   bad_cases?: BadCaseRules;
+  /** Its own measures in a benchmark's report. */
+  benchmark?: BenchmarkRules;
 }
 
 /** A split of an environment with the family's types sealed in. */
@@ -121,6 +128,8 @@ export interface Env {
   rescore: ((line: unknown, options?: unknown) => Promise<unknown>) | null;
   /** null: the family keeps no bad cases. */
   bad_cases: BadCaseRules | null;
+  /** null: the family has no measures of its own. */
+  benchmark: BenchmarkRules | null;
 }
 
 export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>): Env {
@@ -203,6 +212,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     },
     rescore: spec.rescore ? async (line, options) => spec.rescore!(line, parseOptions(options)) : null,
     bad_cases: spec.bad_cases ?? null,
+    benchmark: spec.benchmark ?? null,
   };
 }
 

@@ -60,6 +60,6 @@ export interface Trajectory {
   /** The family's main yes-or-no: what pass^k counts. */
   success: boolean;
   tokens: TokenUsage;
-  /** Wall-clock time in the environment, milliseconds. */
-  env_ms: number;
+  /** Wall-clock time in the environment, milliseconds; null in a benchmark's log, whose times stand in timing.jsonl. */
+  env_ms: number | null;
 }

@@ -3,6 +3,7 @@ import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Env } from "../core/env.ts";
 import { errorText, nearest, UserError } from "../core/errors.ts";
+import { failureOf } from "../core/measure.ts";
 import { arxiv } from "./arxiv/env.ts";
 import { parseReact } from "./arxiv/protocol.ts";
 
@@ -88,6 +89,15 @@ function ofFile(name: string, path: string, env: Env): Env {
     expert: later("expert", env.expert),
     rescore: env.rescore && later("rescore", env.rescore),
     baselines: { ...env.baselines, play: later("baselines", env.baselines.play) },
+    benchmark: env.benchmark && {
+      ...env.benchmark,
+      measures: env.benchmark.measures.map(({ name, over, of }) => ({
+        name,
+        over,
+        of: (trajectory) => now(`measure '${name}'`, () => of(trajectory)),
+      })),
+      failure: (trajectory) => now("benchmark.failure", () => (env.benchmark!.failure ?? failureOf)(trajectory)),
+    },
     bad_cases: env.bad_cases && {
       ...env.bad_cases,
       history: (trajectory) => now("bad_cases.history", () => env.bad_cases!.history(trajectory)),

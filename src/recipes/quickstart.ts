@@ -1,8 +1,11 @@
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
-import { bench, joinTaskSets, judgeSplits, planTrials, play } from "../../benchmark/run.ts";
+import { play } from "../../benchmark/play.ts";
+import { bench } from "../../benchmark/run.ts";
+import { joinTaskSets, planTrials } from "../../benchmark/tasks.ts";
 import { compare, gainByTask, type Judgement } from "../../eval/run.ts";
+import { judgeSplits } from "../../eval/tables.ts";
 import { loadConfig } from "../config.ts";
 import { GuardError } from "../core/errors.ts";
 import type { Trajectory } from "../core/trajectory.ts";

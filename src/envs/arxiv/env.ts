@@ -1,6 +1,7 @@
 import { defineEnv, type EnvSpec } from "../../core/env.ts";
 import { arxivBadCases } from "./bad-cases.ts";
 import { arxivBaselines } from "./baselines.ts";
+import { arxivBenchmark } from "./measures.ts";
 import { observationMessage } from "./observation.ts";
 import { type ArxivOptions, arxivOptions } from "./options.ts";
 import { arxivPolicies } from "./policies.ts";
@@ -60,6 +61,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   expert: (split, options) => expertRows(arxivSpec, split, options),
   rescore: rescoreLine,
   bad_cases: arxivBadCases,
+  benchmark: arxivBenchmark,
   category: (task) => task.category,
 };
 

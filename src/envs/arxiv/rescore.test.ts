@@ -83,14 +83,14 @@ describe("the score format", () => {
     await expect(rescoreLine(wrong, PROJECT)).rejects.toThrow(message);
   });
 
-  test("a task that nobody knows earns 0 and a warning", async () => {
+  test("a task that nobody knows earns 0 and says that it is to be skipped", async () => {
     expect(await rescoreLine({ id: 3, task_id: "gone", history }, PROJECT)).toEqual({
       id: 3,
       task_id: "gone",
       reward: 0,
       parts: Object.fromEntries(arxivComponents.map(({ name }) => [name, null])),
       metrics: { profile: "project", unknown_task: true },
-      warning: "no arXiv task 'gone': its reward is 0.0",
+      skipped: "no arXiv task 'gone'",
     });
   });
 

@@ -27,6 +27,8 @@ export interface RescoredLine {
   metrics: Record<string, number | boolean | string | null>;
   /** What the reader should know about this judgement; absent where there is nothing. */
   warning?: string;
+  /** Why there is nothing to judge: nobody knows the task. */
+  skipped?: string;
 }
 
 /** Stored histories come with their training step, and the reward they belong to has this curriculum by default. */
@@ -98,7 +100,7 @@ interface FoundTask {
 /**
  * `line`: the score format, `{id?, task_id | task, history: [{thought, action, observation, parse_failed?,
  * forced_finish?}], training_step?}`, `task` being an inline record of what is expected; or a line of a trajectory log.
- * A task id that nobody knows earns 0.0 and a warning.
+ * A task id that nobody knows earns 0.0, and is skipped where a file is scored.
  * @throws UserError for a line that is neither.
  */
 export async function rescoreLine(line: unknown, options: RescoreOptions): Promise<RescoredLine> {
@@ -115,10 +117,12 @@ export async function rescoreLine(line: unknown, options: RescoreOptions): Promi
   const head = { id: record.id ?? null, task_id };
   const noParts = Object.fromEntries(arxivComponents.map(({ name }) => [name, null]));
   const tail = warning === null ? {} : { warning };
+  if (!expected) {
+    const metrics = { profile: options.profile, unknown_task: true };
+    return { ...head, reward: 0, parts: noParts, metrics, skipped: `no arXiv task '${task_id}'` };
+  }
   if (record.ended_by === "error" || record.ended_by === "timeout")
     return { ...head, reward: null, parts: noParts, metrics: { profile: options.profile }, ...tail };
-  if (!expected)
-    return { ...head, reward: 0, parts: noParts, metrics: { profile: options.profile, unknown_task: true }, ...tail };
 
   const { reward, parts, metrics } = scoreSteps(stepsOf(record, options), expected, scoring(record, options));
   return {
@@ -154,7 +158,7 @@ async function findTask(record: Line, snapshot: string): Promise<FoundTask> {
       `a line to score names its task by 'task_id', or brings it as the object 'task'. Expected ${FORMAT}.`,
     );
   const task = findArxivTask(task_id);
-  if (!task) return { task_id, expected: null, warning: `no arXiv task '${task_id}': its reward is 0.0` };
+  if (!task) return { task_id, expected: null, warning: null };
   // Texts may come from another snapshot, where the same position is another paper: they are judged by arguments alone.
   const own = record.turns !== undefined || record.history!.some(({ outcome }) => outcome !== undefined);
   const expected = expectationOf(own ? await withOracle(task, snapshot) : { ...task, expected_paper_ids: null });

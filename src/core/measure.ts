@@ -1,0 +1,28 @@
+// What a benchmark tells of an environment beside reward, success and parts. A family declares it; eval/ adds it up.
+import type { Trajectory } from "./trajectory.ts";
+
+/** A mean over episodes, with its own denominator. */
+export interface Measure {
+  name: string;
+  /** The denominator in words, for reports: "episodes", "episodes that finished". */
+  over: string;
+  /** One episode's value, a yes as 1; null: it has nothing to measure and leaves the denominator. */
+  of(episode: Trajectory): number | boolean | null;
+}
+
+export interface BenchmarkRules {
+  /**
+   * Metrics of the scorer that are true or false, by each of which pass^k is told. The first one is what `success` is,
+   * so that judging an episode again tells its success too.
+   */
+  criteria: readonly string[];
+  measures: readonly Measure[];
+  /** In what way an episode without success failed; left out: `failureOf`. */
+  failure?(episode: Trajectory): string;
+}
+
+/** How an episode without success failed, told by how it ended alone. */
+export function failureOf({ ended_by }: Pick<Trajectory, "ended_by">): string {
+  if (ended_by === "terminated") return "failed_claiming_done";
+  return ended_by === "truncated" ? "failed_at_limit" : "failed_with_error";
+}
