@@ -1,7 +1,7 @@
 import { serveEpisodes } from "../src/bridge/episodes.ts";
 import { type EntryResult, type EpisodeRequest, entries, type Sampling } from "../src/bridge/protocol.ts";
 import { type Python, Stopped } from "../src/bridge/python.ts";
-import type { TaskSet } from "../src/core/env.ts";
+import type { Continuation, TaskSet } from "../src/core/env.ts";
 import { errorText, UserError } from "../src/core/errors.ts";
 import { type Policy, PolicyError } from "../src/core/policy.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
@@ -23,7 +23,13 @@ export interface PlayOptions {
   timeout_ms: number;
   progress: Progress;
   /** For `model:` policies. */
-  model?: { python: Python; sampling: Sampling; batch_size: number; chat_template_kwargs: Record<string, unknown> };
+  model?: {
+    python: Python;
+    sampling: Sampling;
+    batch_size: number;
+    chat_template_kwargs: Record<string, unknown>;
+    continuation: Continuation | null;
+  };
 }
 
 /** null: the policy is not a local model. */

@@ -169,6 +169,12 @@ async function playIntoFolder(
   }
   if (model !== null) refuse(modelProblems(model));
   if (model !== null || isApi(config.policy)) refuse(turnProblems(tasks, config.max_turns));
+  const continuation = env.continuation(config.env_options);
+  if (continuation && isApi(config.policy))
+    throw new UserError(
+      `env_options ask for the continuation style, but the policy '${config.policy}' is behind an API, which takes ` +
+        "whole messages only. Play it in the chat style, or as model:<folder or hub id>.",
+    );
   const recorded = [context.command, JSON.stringify(config)];
   const api = isApi(config.policy) ? openApi(config, { stop: env.stop, given: context.given, recorded }) : null;
   if (api) config = { ...config, policy: api.policy.name };
@@ -187,7 +193,7 @@ async function playIntoFolder(
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       await preflight(
         python,
-        { recipe: "play", model, trainer: {}, lora: null, chat_template_kwargs, gold, budgets },
+        { recipe: "play", model, trainer: {}, lora: null, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
     }
@@ -229,6 +235,7 @@ async function playIntoFolder(
               sampling: samplingOf(config),
               batch_size: config.batch_size,
               chat_template_kwargs: config.chat_template_kwargs,
+              continuation,
             }
           : undefined,
       });
