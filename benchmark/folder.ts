@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import { Stopped, startPython } from "../src/bridge/python.ts";
-import type { Env, TaskSet } from "../src/core/env.ts";
+import type { Continuation, Env, TaskSet } from "../src/core/env.ts";
 import { errorText, nearest, UserError } from "../src/core/errors.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
 import { loadEnv } from "../src/envs/index.ts";
@@ -70,6 +70,7 @@ export async function playIntoFolder(
   refuseIgnored(config.policy, context.given);
   const model = modelOf(config.policy);
   checkPolicy(config, env, model, tasks);
+  const continuation = env.continuation(config.env_options);
 
   const recorded = [context.command, JSON.stringify(config)];
   const wanted = resumed && given.policy === "api:" && context.given.has("policy") ? given.policy : config.policy;
@@ -89,7 +90,7 @@ export async function playIntoFolder(
   const finished = resumed !== null && restOf(plan, readLog(logPath, plan), batch_size).episodes.length === 0;
   const python = model === null || finished ? null : await startPython({ interpreter: config.python ?? undefined });
   try {
-    if (python && model !== null) await checkModel(python, model, tasks, config, context);
+    if (python && model !== null) await checkModel(python, model, tasks, config, continuation, context);
     if (context.dry_run) return dryRun(recipe, config);
     const run = resumed
       ? reopenRun(dir)
@@ -140,6 +141,7 @@ export async function playIntoFolder(
                     batch_size: config.batch_size,
                     batches,
                     chat_template_kwargs: config.chat_template_kwargs,
+                    continuation,
                   }
                 : undefined,
             });
@@ -206,6 +208,11 @@ function checkPolicy(config: PlayConfig, env: Env, model: string | null, tasks: 
   }
   if (model !== null) refuse(modelProblems(model));
   if (model !== null || isApi(config.policy)) refuse(turnProblems(tasks, config.max_turns));
+  if (isApi(config.policy) && env.continuation(config.env_options))
+    throw new UserError(
+      `env_options ask for the continuation style, but the policy '${config.policy}' is behind an API, which takes ` +
+        "whole messages only. Play it in the chat style, or as model:<folder or hub id>.",
+    );
 }
 
 function folderFor(recipe: string, { runs_dir, name, policy }: PlayConfig): string {
@@ -218,13 +225,17 @@ async function checkModel(
   model: string,
   tasks: TaskSet,
   config: PlayConfig,
+  continuation: Continuation | null,
   context: RunContext,
 ): Promise<void> {
   const gold = await longestGold(tasks);
   const { max_turn_tokens, max_episode_tokens, max_context_tokens, chat_template_kwargs } = config;
   const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
-  const request = { recipe: "play" as const, model, trainer: {}, lora: null, chat_template_kwargs, gold, budgets };
-  await preflight(python, request, context);
+  await preflight(
+    python,
+    { recipe: "play", model, trainer: {}, lora: null, chat_template_kwargs, continuation, gold, budgets },
+    context,
+  );
 }
 
 interface Logs {

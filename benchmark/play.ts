@@ -1,7 +1,7 @@
 import { serveEpisodes } from "../src/bridge/episodes.ts";
 import { type EntryResult, type EpisodeRequest, entries, type Sampling } from "../src/bridge/protocol.ts";
 import { type Python, Stopped } from "../src/bridge/python.ts";
-import type { TaskSet } from "../src/core/env.ts";
+import type { Continuation, TaskSet } from "../src/core/env.ts";
 import { errorText, UserError } from "../src/core/errors.ts";
 import { type Policy, PolicyError } from "../src/core/policy.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
@@ -34,6 +34,7 @@ export interface ModelOptions {
   /** The episodes in batches made otherwise. */
   batches?: EpisodeRequest[][];
   chat_template_kwargs: Record<string, unknown>;
+  continuation: Continuation | null;
 }
 
 /** Wall-clock times of one episode, milliseconds; null: not known. Others were under way meanwhile. */

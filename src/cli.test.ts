@@ -53,6 +53,29 @@ function fakeModel(name: string): string {
   return path;
 }
 
+describe("the continuation style", () => {
+  const style = ["--env-options", '{"protocol": {"style": "continuation"}}'];
+
+  test("is no style of a model behind an API: refused before a request", async () => {
+    const dotenv = write("style.env", "LLM_BASE_URL=http://127.0.0.1:9/v1\nLLM_API_KEY=\nMODEL=m\n");
+    const { code, stderr } = await run("bench", "--policy", "api:", "--dotenv", dotenv, "--runs-dir", runs, ...style);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/continuation style, but the policy 'api:' is behind an API/);
+  });
+
+  test("has no ready-made start for grpo, and none of the chat style is taken", async () => {
+    const { code, stderr } = await run("grpo", "--runs-dir", join(folder, "empty"), ...style);
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/No --model: .*chat style.*continuation style/);
+  });
+
+  test("a style that there is not", async () => {
+    const { code, stderr } = await run("rollout", "--env-options", '{"protocol": {"style": "chatty"}}');
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/env_options of arxiv: protocol\.style/);
+  });
+});
+
 describe("help and mistakes", () => {
   test("--help lists the commands, and each has an example", async () => {
     const { code, stdout } = await run("--help");

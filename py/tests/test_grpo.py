@@ -9,7 +9,6 @@ from trainers import grpo
 from trainers.grpo import (
     RolloutCallback,
     build_trainer,
-    cut_replies,
     plan_episodes,
     rollout_metrics,
     stream_seed,
@@ -274,15 +273,6 @@ def test_tr_14_replies_that_are_all_cut_off_are_told_at_once_and_stop_the_run_in
     result = grpo.run(request_of(trainer={"max_steps": 50}, sampling={"max_turn_tokens": 1}), host)
     assert result["stop_reason"] == "replies_cut" and result["steps"] == grpo.CUT_STEPS
     assert "max_turn_tokens is 1" in host.notes[0] and "Stopped after 10" in host.notes[-1]
-
-
-def test_cut_replies_are_those_without_an_end_token():
-    assert (
-        cut_replies(rollout(completion_ids=[5, 2, 9, 5], env_mask=[1, 1, 0, 1], logprobs=[0.0] * 4), frozenset([2]))
-        == 1
-    )
-    assert cut_replies(rollout(completion_ids=[5, 6, 9], env_mask=[1, 1, 0]), frozenset([2])) == 1
-    assert cut_replies(rollout(completion_ids=[2], env_mask=[0], logprobs=[0.0]), frozenset([2])) == 0
 
 
 def test_fewer_tasks_than_groups_a_step_still_make_a_step(request_of):

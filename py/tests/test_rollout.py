@@ -19,7 +19,7 @@ from trainers.tokens import ChatFormat
 from trainers.wire import HostError
 from transformers import MambaConfig, MambaForCausalLM
 
-from tiny import ScriptedHost, tiny_model, tiny_tokenizer
+from tiny import ScriptedHost, spelt, tiny_continuation, tiny_model, tiny_tokenizer
 
 torch.set_num_threads(1)
 
@@ -28,6 +28,25 @@ CHAT = ChatFormat(TOKENIZER)
 MODEL = tiny_model(TOKENIZER, end_rate=0.08)
 END = CHAT.end_id
 OTHER_END = TOKENIZER.eos_token_id
+# The same proofs hold in both styles. A random model never writes "Observation:"; it does write shorter ends: "Ob" lies
+# in tokens that straddle it, "é" is two bytes, each in tokens of its own and together with what stands beside it.
+FORMATS = {
+    "chat": CHAT,
+    "continuation": tiny_continuation(TOKENIZER),
+    **{f"stop {stop!r}": tiny_continuation(TOKENIZER, stop) for stop in ("Ob", "é", "\n")},
+}
+
+
+def forger():
+    """A model that often writes the tokens that those ends are made of."""
+    model = tiny_model(TOKENIZER, end_rate=0.08)
+    pieces = ["O", "b", "\nO", "\nOb", "e\nOb", b"\xc3", b"\xa9", b"\xa9\n", b"\n\xc3", b"\xa9\xc3"]
+    with torch.no_grad():
+        model.lm_head.bias[spelt(TOKENIZER, *pieces)] += 3.5
+    return model
+
+
+FORGER = forger()
 
 
 class Policy:
@@ -99,64 +118,78 @@ def varied(task, turn, reply):
 # ------------------------------------------------------------------------------------------------------- proofs
 
 
+@pytest.mark.parametrize("style", FORMATS)
 @pytest.mark.parametrize("seed", range(6))
-def test_property_tr07_ids_are_what_was_sampled_and_template_text(seed, turns):
+def test_property_tr07_ids_are_what_was_sampled_and_template_text(seed, style, turns):
+    chat = FORMATS[style]
     host = ScriptedHost(prompts_of("a", "b", "c" * (1 + 20 * seed)), varied)
-    rollouts = play(host, group(*host.prompts, size=3, seed=seed), seed=seed, max_turn_tokens=[5, 24][seed % 2])
+    model = FORGER if style.startswith("stop") else MODEL
+    episodes = group(*host.prompts, size=3, seed=seed)
+    rollouts = play(host, episodes, model, chat, seed=seed, max_turn_tokens=[5, 24][seed % 2])
     assert len({rollout.turns for rollout in rollouts}) > 1  # rows end at different turns
     for row, rollout in enumerate(rollouts):
-        assert rollout.prompt_ids == CHAT.prompt_ids(host.prompts[rollout.task_id])
+        assert rollout.prompt_ids == chat.prompt_ids(host.prompts[rollout.task_id])
         whole, mask = list(rollout.prompt_ids), []
         for turn, (context, ids) in enumerate(turns[row], 1):
             assert context == whole  # the model saw what the trainer gets
-            assert host.episodes[row]["replies"][turn - 1] == CHAT.reply_text(ids)
-            whole += ids
-            mask += [1] * len(ids)
+            reply = chat.read_reply(ids, first=turn == 1)
+            assert host.episodes[row]["replies"][turn - 1] == reply.text
+            assert reply.kept == len(ids) or reply.stopped
+            whole += ids[: reply.kept]
+            mask += [1] * reply.kept
             if turn < len(turns[row]):
-                text = varied(rollout.task_id, turn, CHAT.reply_text(ids))
-                tail = CHAT.next_turn_ids(ids[-1], [{"role": "user", "content": text}])
+                text = varied(rollout.task_id, turn, reply.text)
+                tail = chat.next_turn_ids(ids[-1], [{"role": "user", "content": text}])
                 whole += tail
                 mask += [0] * len(tail)
         assert rollout.prompt_ids + rollout.completion_ids == whole
         assert rollout.env_mask == mask
-        assert rollout.policy_tokens == sum(len(ids) for _, ids in turns[row])
+        assert rollout.policy_tokens == sum(mask)
+        assert_sampled_logprobs(rollout, model)
         # The template's tokens are the template's: every id that opens a message stands where a message begins.
         start = TOKENIZER.convert_tokens_to_ids("<|im_start|>")
         opened = [index for index, bit in zip(rollout.completion_ids, mask, strict=True) if index == start and not bit]
-        assert len(opened) == 2 * (rollout.turns - 1)
-        assert_sampled_logprobs(rollout)
+        assert len(opened) == (2 * (rollout.turns - 1) if chat is CHAT else 0)
+    stopped = sum(rollout.stopped_replies for rollout in rollouts)
+    assert stopped > 0 if style.startswith("stop") else stopped == 0
 
 
 @pytest.mark.parametrize(
     "params", [{}, {"temperature": 0.7, "top_p": 0.9, "top_k": 50, "min_p": 0.01}, {"temperature": 0}]
 )
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_the_cache_changes_no_token(params, attention, monkeypatch):
-    model = tiny_model(TOKENIZER, end_rate=0.08)
+@pytest.mark.parametrize("style", ["chat", "stop 'Ob'"])
+def test_the_cache_changes_no_token(style, params, attention, monkeypatch):
+    model = forger()
     model.set_attn_implementation(attention)
     episodes = group("a", "b" * 40, "c", size=4)
     results = []
     for problem in (None, "told so by the test"):
         monkeypatch.setitem(module._CACHE_PROBLEMS, model, problem)
         host = ScriptedHost(prompts_of("a", "b" * 40, "c"), varied)
-        results.append(play(host, episodes, model, **params))
+        results.append(play(host, episodes, model, FORMATS[style], **params))
     for cached, anew in zip(*results, strict=True):
         assert (cached.prompt_ids, cached.completion_ids) == (anew.prompt_ids, anew.completion_ids)
         assert (cached.env_mask, cached.ended_by, cached.turns) == (anew.env_mask, anew.ended_by, anew.turns)
+        assert cached.stopped_replies == anew.stopped_replies
         assert cached.logprobs == pytest.approx(anew.logprobs, abs=1e-4)
+    assert style == "chat" or any(rollout.stopped_replies for rollout in results[0])
 
 
+@pytest.mark.parametrize("style", ["chat", "stop 'Ob'"])
 @pytest.mark.parametrize("size", [1, 7])
-def test_a_rollout_does_not_depend_on_its_batch(size):
+def test_a_rollout_does_not_depend_on_its_batch(size, style):
     def host():
         return ScriptedHost(prompts_of("a", "b", "c"), varied)
 
     episodes = group("a", "b", "c", size=4)
-    whole = play(host(), episodes)
-    parts = [rollout for begin in range(0, 12, size) for rollout in play(host(), episodes[begin : begin + size])]
+    settings = FORGER, FORMATS[style]
+    whole = play(host(), episodes, *settings)
+    batches = [episodes[begin : begin + size] for begin in range(0, 12, size)]
+    parts = [rollout for batch in batches for rollout in play(host(), batch, *settings)]
     assert [rollout.completion_ids for rollout in whole] == [rollout.completion_ids for rollout in parts]
     assert len({tuple(rollout.completion_ids) for rollout in whole}) == 12  # a stream of its own each
-    others = play(host(), episodes, seed=12)
+    others = play(host(), episodes, *settings, seed=12)
     assert all(one.completion_ids != other.completion_ids for one, other in zip(whole, others, strict=True))
 
 
@@ -199,12 +232,14 @@ def test_sampling_leaves_the_model_as_it_was():
 # ------------------------------------------------------------------------------------------------ ends of a turn
 
 
-def test_two_end_of_turn_ids(turns):
+@pytest.mark.parametrize("style", ["chat", "continuation"])
+def test_two_end_of_turn_ids(style, turns):
+    chat = FORMATS[style]
     model = tiny_model(TOKENIZER, end_rate=0.1)
     with torch.no_grad():
         model.lm_head.bias[OTHER_END] = model.lm_head.bias[END]
     host = ScriptedHost(prompts_of("a"), lambda *_: "go on")
-    rollouts = play(host, group("a", size=8), model, max_turn_tokens=60)
+    rollouts = play(host, group("a", size=8), model, chat, max_turn_tokens=60)
     lasts = set()
     for row, rollout in enumerate(rollouts):
         assert_sampled_logprobs(rollout, model)
@@ -212,8 +247,10 @@ def test_two_end_of_turn_ids(turns):
             lasts.add(ids[-1])
             assert not set(ids[:-1]) & {END, OTHER_END}
             tail = following[len(context) + len(ids) :]
-            # After the other end token the template's own follows, which nobody sampled.
-            assert (tail[0] == END) == (ids[-1] != END)
+            if style == "chat":  # after the other end token the template's own follows, which nobody sampled
+                assert (tail[0] == END) == (ids[-1] != END)
+            else:  # the message goes on behind whichever was sampled
+                assert tail == chat.observation_ids([{"role": "user", "content": "go on"}])
     assert lasts >= {END, OTHER_END}
 
 
@@ -263,7 +300,18 @@ def test_a_reply_cut_by_the_turns_budget_is_stepped_and_the_episode_goes_on(turn
     assert rollout.turns == 3 and (rollout.ended_by, rollout.ended_why) == ("truncated", "turns")
     assert [len(ids) for _, ids in turns[0]] == [5, 5, 5]
     assert rollout.completion_ids[5] == END and rollout.env_mask[:6] == [1] * 5 + [0]
+    assert rollout.cut_replies == 3
     assert_sampled_logprobs(rollout, model)
+
+
+def test_replies_that_end_by_themselves_are_not_counted_as_cut():
+    whole = ScriptedHost(prompts_of("a"), lambda *_: "go on")
+    [rollout] = play(whole, group("a"), tiny_model(TOKENIZER, end_rate=0.9), max_turn_tokens=200)
+    assert (rollout.turns, rollout.cut_replies) == (4, 0)
+    stopped = ScriptedHost(prompts_of("a"), lambda *_: "go on")
+    model = tiny_model(TOKENIZER, end_rate=0)
+    [rollout] = play(stopped, group("a"), model, FORMATS["stop '\\n'"], max_turn_tokens=400)
+    assert (rollout.turns, rollout.cut_replies, rollout.stopped_replies) == (4, 0, 4)
 
 
 def test_the_episodes_budget_counts_policy_tokens_alone(turns):
@@ -300,14 +348,15 @@ def test_tr15_an_observation_beyond_the_context_ends_its_own_episode():
     assert set(rollouts[1].env_mask) == {1}  # nothing of it is kept
 
 
+@pytest.mark.parametrize("style", ["chat", "continuation"])
 @pytest.mark.parametrize("room", range(1, 60))
-def test_a_context_that_ends_anywhere_in_the_dialogue(room):
+def test_a_context_that_ends_anywhere_in_the_dialogue(room, style):
     """The limit falls inside the prompt, a reply, the template's text, an observation, at each of their ends."""
     prompts = prompts_of("a", filler="")
     prompt = CHAT.prompt_ids(prompts["a"])
     host = ScriptedHost(prompts, lambda *_: "Ob é", max_turns=3)
     limit = len(prompt) - 4 + room
-    [rollout] = play(host, group("a"), max_context_tokens=limit, max_turn_tokens=6)
+    [rollout] = play(host, group("a"), chat=FORMATS[style], max_context_tokens=limit, max_turn_tokens=6)
     assert len(rollout.prompt_ids) + len(rollout.completion_ids) <= limit
     assert len(rollout.completion_ids) == len(rollout.env_mask) == len(rollout.logprobs) > 0
     if limit <= len(prompt):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from fake_host import FakeHost, prompt_of
 from torch.utils.data import SequentialSampler
-from trainers import sft
+from trainers import preflight, sft
 from trainers.model import UserError, load_policy
 from trainers.tokens import transcript_of
 from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -74,6 +74,35 @@ def test_dt_08_dt_09_labels_are_the_replies_and_their_end_tokens_alone_with_pad_
         )
     assert batch["attention_mask"][0].sum() < batch["attention_mask"][1].sum(), "one of the rows is padded"
     assert tokens["policy"] == (batch["labels"] != -100).sum()
+
+
+CONTINUATION = {"separator": "\n", "opening": "Thought:", "stop": "Observation:"}
+
+
+def test_in_the_continuation_style_labels_are_the_replies_behind_their_openings(request_of):
+    turns = [
+        {"reply": "Thought: a\nAction: b", "observations": [{"role": "user", "content": "Observation: ok"}]},
+        {"reply": "Thought: c\nAction: FINISH", "observations": []},
+    ]
+    request = request_of(rows=[{**row(0), "turns": turns}] * 2, continuation=CONTINUATION)
+    policy = load_policy(request)
+    examples, _, _ = sft.tokenise(sft.read_rows(request["rows_path"]), policy.chat, 512)
+    (batch,) = batches(sft.build_trainer(request, policy, examples))
+    learnt = [label for label in batch["labels"][0].tolist() if label != -100]
+    assert policy.tokenizer.decode(learnt) == "Thought: a\nAction: b<|im_end|> c\nAction: FINISH<|im_end|>"
+    assert policy.tokenizer.decode(batch["input_ids"][0]).endswith(
+        "Action: b<|im_end|>\nObservation: ok\nThought: c\nAction: FINISH<|im_end|>"
+    )
+
+
+def test_a_row_that_the_style_could_not_have_is_the_users_to_mend(request_of):
+    request = request_of(rows=[row(7)], continuation=CONTINUATION)
+    with pytest.raises(UserError, match="row row-7, turn 2: the reply does not begin with 'Thought:'"):
+        sft.run(request, FakeHost())
+    budgets = dict.fromkeys(("max_turn_tokens", "max_episode_tokens", "max_context_tokens"))
+    checked = {**request, "recipe": "sft", "gold": [row(7)], "budgets": {**budgets, "max_length": 512}}
+    [problem] = preflight.run(checked, FakeHost())["problems"]
+    assert "gold: row row-7, turn 2" in problem
 
 
 def test_two_steps_train_log_and_save_an_ordinary_folder(request_of, tiny_folder, tmp_path):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from trainers.continuation import ContinuationFormat, continuation_format
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 CHATML = (
@@ -79,6 +80,19 @@ def tiny_tokenizer(straddle: bool = False, template: str = CHATML) -> PreTrained
     )
     wrapped.chat_template = template
     return wrapped
+
+
+def spelt(tokenizer: PreTrainedTokenizerFast, *tokens: str | bytes) -> list[int]:
+    """The ids of tokens given one by one, as they could be sampled. KeyError for one that the tokenizer has not."""
+    letters, vocabulary = _byte_letters(), tokenizer.get_vocab()
+    names = ["".join(letters[byte] for byte in (t if isinstance(t, bytes) else t.encode())) for t in tokens]
+    return [vocabulary[t] if t in vocabulary else vocabulary[name] for t, name in zip(tokens, names, strict=True)]
+
+
+def tiny_continuation(tokenizer: PreTrainedTokenizerFast, stop: str = "Observation:") -> ContinuationFormat:
+    """The ReAct markers around one assistant message."""
+    texts = {"separator": "\n", "opening": "Thought:", "stop": stop}
+    return continuation_format(tokenizer, {}, eos_token_ids=None, continuation=texts)
 
 
 def tiny_model(

@@ -108,8 +108,11 @@ class RolloutSampler:
         self.gauge.add("sampling/tokens_per_s", tokens / max(play_s - ask_s, 1e-9))
         self.gauge.add("sampling/policy_tokens", tokens)
         replies = sum(rollout.turns for rollout in rollouts)
-        self.cut_share = sum(cut_replies(each, self.policy.chat.end_ids) for each in rollouts) / max(replies, 1)
+        self.cut_share = sum(rollout.cut_replies for rollout in rollouts) / max(replies, 1)
         self.gauge.add("sampling/cut_replies", self.cut_share)
+        if self.policy.chat.is_over is not None:
+            stopped = sum(rollout.stopped_replies for rollout in rollouts)
+            self.gauge.add("sampling/stopped_replies", stopped / max(replies, 1))
         self.gauge.add("time/sampling_s", play_s - ask_s)
         self.gauge.add("time/environment_s", ask_s - bridge_s)
         self.gauge.add("time/bridge_s", bridge_s)
@@ -294,12 +297,6 @@ def stream_seed(*parts: int | str) -> int:
     """A seed for a part of the run, from the run's seed and the part's place: equal parts, equal seeds. Below 2^52."""
     digest = hashlib.sha256("/".join(map(str, parts)).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 12
-
-
-def cut_replies(rollout: Rollout, end_ids: frozenset[int]) -> int:
-    """How many of its replies have no end token."""
-    ends = zip(rollout.completion_ids, rollout.env_mask, [*rollout.env_mask[1:], 0], strict=True)
-    return sum(token not in end_ids for token, bit, following in ends if bit and not following)
 
 
 def trainer_fields(rollouts: list[Rollout], episodes: list[dict]) -> dict[str, list]:

@@ -22,6 +22,7 @@ from transformers import (
 )
 from transformers.utils import logging as transformers_logging
 
+from trainers.continuation import DialogueFormat, continuation_format
 from trainers.tokens import ChatFormat
 
 HUB_TIMEOUT_S = 5
@@ -40,7 +41,7 @@ class Policy:
 
     model: PreTrainedModel  # or a PeftModel around one
     tokenizer: PreTrainedTokenizerBase
-    chat: ChatFormat
+    chat: DialogueFormat
     device: torch.device
     dtype: torch.dtype  # of the computations; the weights of a fully trained model stay float32
     parameters: dict[str, int]  # total, trainable
@@ -51,7 +52,8 @@ def load_policy(request: dict, *, training: bool = True) -> Policy:
     """Loads the model that `request["model"]` names: a folder in Hugging Face format, an adapter's folder, or a hub id.
 
     Other keys: `seed`; optional `lora` (keys of peft's LoraConfig, None: all parameters are trained),
-    `chat_template_kwargs`, `device` ("cpu", "cuda", …) and `dtype` ("bfloat16", "float16", "float32").
+    `chat_template_kwargs`, `continuation` (texts of the continuation style, None: observations are messages),
+    `device` ("cpu", "cuda", …) and `dtype` ("bfloat16", "float16", "float32").
 
     Raises UserError where there is no such model, within seconds also without a network, or where the keys do not fit.
     """
@@ -75,7 +77,7 @@ def load_policy(request: dict, *, training: bool = True) -> Policy:
         model = _add_lora(model, lora)
     model.to(device)
 
-    chat = chat_format(request["model"], tokenizer, request.get("chat_template_kwargs"), model.generation_config)
+    chat = chat_format(request, tokenizer, model.generation_config)
     if template := chat.kwargs.get("chat_template"):
         tokenizer.chat_template = template  # what is saved speaks as it was trained
     _agree_on_special_tokens(model, tokenizer, chat)
@@ -107,10 +109,12 @@ def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-def chat_format(
-    model: str, tokenizer: PreTrainedTokenizerBase, kwargs: dict | None = None, generation_config=None
-) -> ChatFormat:
-    """The model's chat format. Raises UserError where its template is not fit for multi-turn training."""
+def chat_format(request: dict, tokenizer: PreTrainedTokenizerBase, generation_config=None) -> DialogueFormat:
+    """The format of `request["model"]` by `chat_template_kwargs` and `continuation`, as load_policy takes them.
+
+    Raises UserError where the model's template is not fit for it.
+    """
+    model, kwargs = request["model"], request.get("chat_template_kwargs")
     if generation_config is None:
         source = find_model(model)
         try:
@@ -118,7 +122,10 @@ def chat_format(
         except OSError:  # a folder without generation_config.json
             generation_config = GenerationConfig()
     try:
-        return ChatFormat(tokenizer, kwargs or {}, eos_token_ids=generation_config.eos_token_id)
+        eos_token_ids = generation_config.eos_token_id
+        if continuation := request.get("continuation"):
+            return continuation_format(tokenizer, kwargs, eos_token_ids=eos_token_ids, continuation=continuation)
+        return ChatFormat(tokenizer, kwargs, eos_token_ids=eos_token_ids)
     except ValueError as error:
         raise UserError(f"{model}: {error}") from error
 
@@ -363,7 +370,7 @@ def _load_adapter(base: PreTrainedModel, source: str, lora: dict | None, trainin
     return model
 
 
-def _agree_on_special_tokens(model, tokenizer: PreTrainedTokenizerBase, chat: ChatFormat) -> None:
+def _agree_on_special_tokens(model, tokenizer: PreTrainedTokenizerBase, chat: DialogueFormat) -> None:
     """The saved model pads and stops as it was trained: every end-of-turn id ends a reply."""
     text_config = model.config.get_text_config()
     text_config.pad_token_id = tokenizer.pad_token_id

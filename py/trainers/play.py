@@ -17,7 +17,7 @@ def run(request: dict, host) -> dict:
     policy = load_policy(request, training=False)
     params = SamplingParams(**request["sampling"], seed=request["seed"])
     asked = sum(map(len, request["batches"]))
-    played = policy_tokens = 0
+    played = policy_tokens = stopped_replies = 0
     begin, asked_ms = time.perf_counter(), host.round_trip_ms
     for batch in request["batches"]:
         if host.stop_requested:
@@ -25,11 +25,13 @@ def run(request: dict, host) -> dict:
         rollouts = play_batch(policy, policy.chat, host, batch, params, policy_step=None, policy_name=request["policy"])
         played += len(rollouts)
         policy_tokens += sum(rollout.policy_tokens for rollout in rollouts)
+        stopped_replies += sum(rollout.stopped_replies for rollout in rollouts)
     play_s, ask_s = time.perf_counter() - begin, (host.round_trip_ms - asked_ms) / 1000
     return {
         "episodes": played,
         "stopped": played < asked,
         "policy_tokens": policy_tokens,
+        "stopped_replies": stopped_replies,
         "tokens_per_s": policy_tokens / max(play_s - ask_s, 1e-9),
         "play_s": play_s,
         "ask_s": ask_s,

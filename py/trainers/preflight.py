@@ -15,6 +15,7 @@ import trl
 from packaging.version import Version
 from trl import GRPOConfig, SFTConfig
 
+from trainers.continuation import DialogueFormat
 from trainers.model import (
     UserError,
     chat_format,
@@ -25,7 +26,7 @@ from trainers.model import (
     load_model_config,
     load_tokenizer,
 )
-from trainers.tokens import ChatFormat, transcript_of
+from trainers.tokens import transcript_of
 
 # Before 0.28 rollout_func is only called on the vLLM server's path: multi-turn sampling would silently disappear.
 OLDEST_TRL = Version("0.28.0")
@@ -105,7 +106,7 @@ def run(request: dict, host) -> dict:
 
     longest = None
     try:
-        chat = chat_format(request["model"], load_tokenizer(request["model"]), request.get("chat_template_kwargs"))
+        chat = chat_format(request, load_tokenizer(request["model"]))
         limit = context_limit(load_model_config(request["model"]))
         check_weights(request["model"])
         if request.get("lora") is not None:
@@ -276,7 +277,7 @@ def value_problems(config_class, trainer: dict[str, Any]) -> list[str]:
     return []
 
 
-def longest_solution(rows: list[dict], chat: ChatFormat) -> dict[str, int]:
+def longest_solution(rows: list[dict], chat: DialogueFormat) -> dict[str, int]:
     """Tokens that the worked solutions need, each figure the largest of any row.
 
     `prompt`: before the first reply; `turn`: of one reply with its end token; `policy`: of all replies;

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import weakref
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,7 +27,8 @@ from transformers import (
 )
 from transformers.cache_utils import Cache, DynamicLayer
 
-from trainers.tokens import ChatFormat, Transcript
+from trainers.continuation import DialogueFormat
+from trainers.tokens import Transcript
 from trainers.wire import Host, HostError
 
 
@@ -55,6 +56,8 @@ class Rollout(Transcript):
     seed: int
     trial: int
     turns: int = 0  # replies that the environment was given
+    cut_replies: int = 0  # of them, those that a token budget cut off
+    stopped_replies: int = 0  # of them, those cut where the policy began to write the environment's part
     ended_by: str = ""  # terminated, truncated, error, timeout
     ended_why: str | None = None  # for truncated: "turns", "tokens" (the episode's budget), "context"
     reward: float | None = None  # None: invalid (error, timeout)
@@ -65,7 +68,7 @@ class Rollout(Transcript):
 
 def play_batch(
     policy: Any,
-    chat: ChatFormat,
+    chat: DialogueFormat,
     host: Host,
     episodes: Sequence[dict[str, Any]],
     params: SamplingParams,
@@ -80,8 +83,9 @@ def play_batch(
     - a reply cut by `max_episode_tokens` is stepped too; an episode that then still runs ends truncated, "tokens";
     - an episode whose next turn does not fit `max_context_tokens` ends truncated, "context". An observation that does
       not fit is left out whole: no sampled token would follow it.
-    The others go on. No completion is empty: where nothing was sampled (failed at reset, prompt too long) it is one
-    end-of-turn token with mask 0, and a prompt beyond the context is cut to it, as no token is learnt from it.
+    The others go on. What the format cuts off a reply (the continuation style) counts against no budget of the episode.
+    No completion is empty: where nothing was sampled (failed at reset, prompt too long) it is one end-of-turn token
+    with mask 0, and a prompt beyond the context is cut to it, as no token is learnt from it.
     """
     count = len(episodes)
     payload = {"policy_step": policy_step, "policy": policy_name, "episodes": list(episodes)}
@@ -118,13 +122,17 @@ def play_batch(
             # A fixed number a turn, so that a stream does not depend on what the others in the batch do.
             uniforms = np.stack([streams[row].random(params.max_turn_tokens) for row in live])
             replies = sampler.turn(live, contexts, budgets, uniforms)
+            steps = []
             for row, (ids, logprobs) in zip(live, replies, strict=True):
-                rollouts[row].add_sampled(ids, logprobs)
-                rollouts[row].turns += 1
-            steps = [
-                {"handle": started[row]["handle"], "reply": chat.reply_text(ids)}
-                for row, (ids, _) in zip(live, replies, strict=True)
-            ]
+                rollout = rollouts[row]
+                reply = chat.read_reply(ids, first=rollout.turns == 0)
+                rollout.add_sampled(ids[: reply.kept], logprobs[: reply.kept])
+                if reply.kept < len(ids):
+                    sampler.rewind(row, _length(rollout))
+                rollout.turns += 1
+                rollout.stopped_replies += reply.stopped
+                rollout.cut_replies += not reply.stopped and ids[-1] not in chat.end_ids
+                steps.append({"handle": started[row]["handle"], "reply": reply.text})
             answers = _ask(host, "step", {"episodes": steps}, len(steps))
             going = [(row, answer) for row, answer in zip(live, answers, strict=True) if not answer["done"]]
             live = [row for row, _ in going]
@@ -246,7 +254,13 @@ class _Draws:
     """What one turn has drawn so far, a row for each row asked."""
 
     def __init__(
-        self, budgets: Sequence[int], uniforms: np.ndarray, end_ids: frozenset[int], params: SamplingParams, device: Any
+        self,
+        budgets: Sequence[int],
+        uniforms: np.ndarray,
+        end_ids: frozenset[int],
+        params: SamplingParams,
+        device: Any,
+        is_over: IsOver = None,
     ) -> None:
         self.params = params
         self.budgets = np.asarray(budgets)
@@ -255,6 +269,7 @@ class _Draws:
             device, torch.float32 if torch.device(device).type == "mps" else torch.float64
         )
         self.end_ids = np.asarray(sorted(end_ids))
+        self.is_over = is_over
         self.ids = np.zeros((len(budgets), width), dtype=np.int64)
         self.logprobs = np.zeros((len(budgets), width), dtype=np.float32)
         self.lengths = np.zeros(len(budgets), dtype=np.int64)
@@ -269,6 +284,8 @@ class _Draws:
         self.logprobs[rows, self.count] = logprobs.cpu().numpy()
         self.count += 1
         ended = np.isin(drawn, self.end_ids) | (self.count >= self.budgets[rows])
+        if self.is_over is not None:
+            ended |= [self.is_over(self.ids[row, : self.count].tolist()) for row in rows]
         # Not again for a row that had ended before: `generate` goes on with it until all have ended.
         self.lengths[rows[ended & (self.lengths[rows] == 0)]] = self.count
         return ids, ended
@@ -286,9 +303,11 @@ class _Draws:
 
 # ----------------------------------------------------------------------------------------------------- samplers
 
+IsOver = Callable[[Sequence[int]], bool] | None  # whether the ids of a reply so far end it; None: only end ids do
+
 
 def make_sampler(
-    model: Any, chat: ChatFormat, params: SamplingParams, rows: int, host: Host
+    model: Any, chat: DialogueFormat, params: SamplingParams, rows: int, host: Host
 ) -> CachedSampler | AnewSampler:
     """The KV-cache sampler; where the model cannot be served by it the other, which is said once a model."""
     if model not in _CACHE_PROBLEMS:
@@ -298,8 +317,8 @@ def make_sampler(
             note = f"Sampling reads every turn's whole context again (slower): {_CACHE_PROBLEMS[model]}."
             host.ask("note", {"text": note})
     if _CACHE_PROBLEMS[model]:
-        return AnewSampler(model, chat.end_ids, params)
-    return CachedSampler(model, chat.end_ids, params, rows)
+        return AnewSampler(model, chat.end_ids, params, chat.is_over)
+    return CachedSampler(model, chat.end_ids, params, rows, chat.is_over)
 
 
 _CACHE_PROBLEMS: weakref.WeakKeyDictionary[Any, str | None] = weakref.WeakKeyDictionary()
@@ -348,8 +367,10 @@ class CachedSampler:
     too.
     """
 
-    def __init__(self, model: Any, end_ids: frozenset[int], params: SamplingParams, rows: int) -> None:
-        self.model, self.end_ids, self.params = model, end_ids, params
+    def __init__(
+        self, model: Any, end_ids: frozenset[int], params: SamplingParams, rows: int, is_over: IsOver = None
+    ) -> None:
+        self.model, self.end_ids, self.params, self.is_over = model, end_ids, params, is_over
         self.slots = _SlotCache(model, rows)
         self.row_at = np.arange(rows)  # (slots,) which row each slot belongs to
 
@@ -357,16 +378,22 @@ class CachedSampler:
         """Drops what was read: the next turn reads its whole context."""
         self.slots.lengths[:] = 0
 
+    def rewind(self, row: int, tokens: int) -> None:
+        """Drops what was read of a row's context behind its first `tokens` tokens: it was cut off."""
+        [slot] = np.flatnonzero(self.row_at == row)
+        self.slots.lengths[slot] = min(self.slots.lengths[slot], tokens)
+
     def turn(
         self, rows: Sequence[int], contexts: Sequence[list[int]], budgets: Sequence[int], uniforms: np.ndarray
     ) -> list[tuple[list[int], list[float]]]:
         """Samples a turn for each of `rows` (numbers below the batch's size), at most `budgets` tokens, at least one.
 
-        contexts: every row's whole ids so far; what the row had at its last turn is a prefix of it.
+        contexts: every row's whole ids so far; what the row had at its last turn, and was not told to rewind, is a
+            prefix of it.
         uniforms: (rows, at least max(budgets)) in [0, 1).
-        Returns the ids of each reply, the end token that was sampled included, and their logprobs.
+        Returns the ids of each reply, the token that ended it included, and their logprobs.
         """
-        draws = _Draws(budgets, uniforms, self.end_ids, self.params, self.model.device)
+        draws = _Draws(budgets, uniforms, self.end_ids, self.params, self.model.device, self.is_over)
         asked_at = {row: index for index, row in enumerate(rows)}
         order = np.argsort([row not in asked_at for row in self.row_at], kind="stable")
         self._permute(order)
@@ -568,15 +595,18 @@ class _SlotLayer(DynamicLayer):
 class AnewSampler:
     """Samples each turn by the model's own `generate` from the whole context: for any model, and slower."""
 
-    def __init__(self, model: Any, end_ids: frozenset[int], params: SamplingParams) -> None:
+    def __init__(self, model: Any, end_ids: frozenset[int], params: SamplingParams, is_over: IsOver = None) -> None:
         self.model = model.get_base_model() if hasattr(model, "get_base_model") else model
-        self.end_ids, self.params = end_ids, params
+        self.end_ids, self.params, self.is_over = end_ids, params, is_over
+
+    def rewind(self, row: int, tokens: int) -> None:
+        """Nothing is kept from turn to turn."""
 
     def turn(
         self, rows: Sequence[int], contexts: Sequence[list[int]], budgets: Sequence[int], uniforms: np.ndarray
     ) -> list[tuple[list[int], list[float]]]:
         """As `CachedSampler.turn`; `rows` is not needed."""
-        draws = _Draws(budgets, uniforms, self.end_ids, self.params, self.model.device)
+        draws = _Draws(budgets, uniforms, self.end_ids, self.params, self.model.device, self.is_over)
         longest = max(map(len, contexts))
         ids = torch.tensor([[0] * (longest - len(context)) + context for context in contexts])
         mask = torch.tensor([[0] * (longest - len(context)) + [1] * len(context) for context in contexts])

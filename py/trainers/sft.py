@@ -8,10 +8,11 @@ from trl import SFTConfig, SFTTrainer
 
 from trainers.batching import ShuffledLengthBatches
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
+from trainers.continuation import DialogueFormat
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.optimizers import MuonWithAdamW
 from trainers.preflight import trainer_problems
-from trainers.tokens import ChatFormat, Transcript, transcript_of
+from trainers.tokens import Transcript, transcript_of
 
 MAX_SHARE_TOO_LONG = 0.01
 
@@ -109,15 +110,19 @@ def check_row(row: dict, where: str) -> None:
         raise UserError(f"{where}: the row ends with a message of role '{role}'; it must end with the policy's reply.")
 
 
-def tokenise(rows: list[dict], chat: ChatFormat, max_length: int) -> tuple[list[dict], int, dict[str, int]]:
+def tokenise(rows: list[dict], chat: DialogueFormat, max_length: int) -> tuple[list[dict], int, dict[str, int]]:
     """Tokenised rows as SFTTrainer takes them, the number left out as too long, and the tokens kept.
 
-    Raises UserError where more than 1 % are too long: that is no longer the data that was asked for.
+    Raises UserError where more than 1 % are too long: that is no longer the data that was asked for; and for a row that
+    the policy could not have written.
     """
     examples, too_long = [], []
     tokens = {"policy": 0, "total": 0}
     for row in rows:
-        transcript = transcript_of(row, chat)
+        try:
+            transcript = transcript_of(row, chat)
+        except ValueError as error:
+            raise UserError(str(error)) from error
         length = len(transcript.prompt_ids) + len(transcript.completion_ids)
         if length > max_length:
             too_long.append((length, row.get("id", "?")))

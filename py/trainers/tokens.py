@@ -11,17 +11,23 @@ A turn in a transcript:
 The end-of-turn token is mask 1 where the policy sampled it. Where it did not (the reply was cut by a budget, or the
 policy ended with another end id than the template's), the template's end token is written behind it with mask 0, so
 that the next turn always starts from a well-formed dialogue.
+
+`ChatFormat` is the style of a dialogue whose observations are messages; `continuation.py` has the other one, which goes
+on inside one assistant message. Both decide the same things under the same names.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainers.wire import well_formed
+
+if TYPE_CHECKING:
+    from trainers.continuation import DialogueFormat
 
 Message = dict[str, Any]  # {"role", "content", "tool_calls"?, "is_error"?}, as src/core/message.ts has it
 
@@ -62,6 +68,15 @@ class Transcript:
         return sum(self.env_mask)
 
 
+@dataclass(frozen=True)
+class Reply:
+    """What becomes of the ids that the policy sampled in a turn."""
+
+    kept: int  # how many of them stay in the transcript, from the first on
+    text: str  # what the environment is told
+    stopped: bool = False  # the policy began to write what only the environment writes: cut off
+
+
 class ChatFormat:
     """A tokenizer's chat template as id sequences that only ever grow.
 
@@ -77,6 +92,8 @@ class ChatFormat:
     """Every id that ends a turn: the tokenizer's eos, the generation config's, the template's own."""
     end_id: int
     """The one that the template itself writes after an assistant message."""
+    is_over: Callable[[Sequence[int]], bool] | None = None
+    """Whether the ids of a reply so far end it by their text; None: only end-of-turn ids do."""
 
     def __init__(
         self,
@@ -84,14 +101,15 @@ class ChatFormat:
         chat_template_kwargs: dict[str, Any] | None = None,
         *,
         eos_token_ids: int | Sequence[int] | None = None,
-        observation_role: str = "user",
+        observation_role: str | None = "user",
     ) -> None:
         """Probes the template: renders a dialogue of three replies whole, and by appending, and compares.
 
         chat_template_kwargs: handed to the template. The key `chat_template` replaces the template: its Jinja text, or
             "training" for TRL's append-only version of a known stock template.
         eos_token_ids: `generation_config.eos_token_id` of the model.
-        observation_role: the role the environment's observations have; other roles are probed when first met.
+        observation_role: the role the environment's observations have; other roles are probed when first met. None:
+            observations are no messages, so nothing is probed.
         Raises ChatTemplateError when the template is not append-only, naming the switches that were found to help.
         """
         self.tokenizer = tokenizer
@@ -111,7 +129,8 @@ class ChatFormat:
         self.control["user"] = self.control["tool"] = _pattern(special | written)
 
         self._probed: set[str] = set()
-        self._probe(observation_role)
+        if observation_role is not None:
+            self._probe(observation_role)
 
     # ------------------------------------------------------------------------------------------------ ids
 
@@ -135,8 +154,16 @@ class ChatFormat:
         missing = [] if last_id == self.end_id else [self.end_id]
         return missing + self.observation_ids(observations)
 
-    def reply_ids(self, reply: str) -> list[int]:
-        """A reply written by an expert, as the policy is to sample it: its tokens and the end-of-turn token."""
+    def plain_ids(self, text: str) -> list[int]:
+        """A text from outside in the middle of a message, tokenised alone."""
+        marked = _Marks(self)
+        return marked.encode(marked.text(text, self.control["user"]))
+
+    def reply_ids(self, reply: str, *, first: bool = True) -> list[int]:
+        """A reply written by an expert, as the policy is to sample it: its tokens and the end-of-turn token.
+
+        first: of its dialogue, which here makes no difference.
+        """
         marked = _Marks(self)
         return [*marked.encode(marked.text(reply, self.control["assistant"])), self.end_id]
 
@@ -146,6 +173,10 @@ class ChatFormat:
             ids = ids[:-1]
         text = self.tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
         return well_formed(text)
+
+    def read_reply(self, ids: Sequence[int], *, first: bool) -> Reply:
+        """What of a sampled turn (at least one id) stays, and what it says. first: of its dialogue."""
+        return Reply(len(ids), self.reply_text(ids))
 
     # -------------------------------------------------------------------------------------------- rendering
 
@@ -235,17 +266,21 @@ class ChatFormat:
         return f"it writes {rest[:50]!r} behind the last turn." if rest else None
 
 
-def transcript_of(row: dict[str, Any], chat: ChatFormat) -> Transcript:
+def transcript_of(row: dict[str, Any], chat: DialogueFormat) -> Transcript:
     """An SFT row {prompt: [Message], turns: [{reply, observations}]} by the same rules as a rollout.
 
     Replies and their end-of-turn token have mask 1. Observations of the last turn are left out, as nothing follows
-    them. logprobs are 0.0: nobody sampled this. ValueError when there is no turn to learn.
+    them. logprobs are 0.0: nobody sampled this. ValueError when there is no turn to learn, or a reply that the policy
+    could not have written in this style.
     """
     if not row["turns"]:
         raise ValueError(f"row {row.get('id', '?')}: it has no assistant turn, so there is nothing to learn")
     transcript = Transcript(prompt_ids=chat.prompt_ids(row["prompt"]))
-    for turn, following in zip(row["turns"], [*row["turns"][1:], None], strict=True):
-        ids = chat.reply_ids(turn["reply"])
+    for index, (turn, following) in enumerate(zip(row["turns"], [*row["turns"][1:], None], strict=True)):
+        try:
+            ids = chat.reply_ids(turn["reply"], first=index == 0)
+        except ValueError as error:
+            raise ValueError(f"row {row.get('id', '?')}, turn {index + 1}: {error}") from error
         transcript.add_sampled(ids, [0.0] * len(ids))
         if following is not None:
             transcript.add_template(chat.next_turn_ids(ids[-1], turn["observations"]))

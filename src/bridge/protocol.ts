@@ -123,6 +123,11 @@ export const sampling = z.strictObject({
 });
 export type Sampling = z.infer<typeof sampling>;
 
+/** Texts of the continuation style, as core/env.ts has them. null: observations are messages of the chat template. */
+export const continuation = z
+  .strictObject({ separator: z.string(), opening: z.string().min(1), stop: z.string().min(1) })
+  .nullable();
+
 /** Keys of peft's LoraConfig. null: train all parameters. */
 export const lora = z
   .strictObject({
@@ -153,6 +158,7 @@ const training = {
   lora,
   /** Passed to the chat template, as { enable_thinking: false }. */
   chat_template_kwargs: record,
+  continuation,
 };
 
 const trained = {
@@ -180,6 +186,7 @@ export const entries = {
       trainer: record,
       lora,
       chat_template_kwargs: record,
+      continuation,
       /** Worked solutions to be measured; the longest ones where there are many. */
       gold: z.array(expertRow),
       /** null where the recipe has none. */
@@ -243,6 +250,7 @@ export const entries = {
       policy: z.string(),
       seed,
       chat_template_kwargs: record,
+      continuation,
       /** Episodes of one batch are played at a time. */
       batches: z.array(z.array(episodeRequest).min(1)).min(1),
       sampling,
@@ -250,6 +258,8 @@ export const entries = {
     result: z.looseObject({
       episodes: count,
       policy_tokens: count,
+      /** Replies cut where the policy began to write the environment's part; always 0 where observations are messages. */
+      stopped_replies: count,
       /** Wall-clock time of play, without loading the model, seconds. */
       play_s: z.number().nonnegative(),
       ask_s,

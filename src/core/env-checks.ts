@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { EnvSpec, StartResult, StepResult } from "./env.ts";
+import type { Continuation, EnvSpec, StartResult, StepResult } from "./env.ts";
 import { errorText, UserError } from "./errors.ts";
 import { messageSchema } from "./message.ts";
 import type { Score } from "./reward.ts";
@@ -22,6 +22,7 @@ const specSchema = z.object({
   max_turns: z.union([turnLimit, hook], "expected a whole number of 1 or more, or a function of a task"),
   tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.object({}) })),
   stop: z.array(z.string().min(1)).optional(),
+  continuation: hook.optional(),
   components: z.array(z.object({ name: z.string(), range: z.tuple([z.number(), z.number()]) })),
   splits: z.array(z.string()).min(1),
   load: hook,
@@ -72,6 +73,22 @@ export function checkSpec(spec: { id: string }): void {
   const unknown = baselines?.random?.find((policy) => !Object.hasOwn(policies, policy));
   if (unknown !== undefined)
     throw new UserError(`defineEnv (${String(spec.id)}): baselines.random: there is no policy '${unknown}'`);
+}
+
+const continuationSchema = z.strictObject({
+  separator: z.string(),
+  opening: z.string().min(1),
+  stop: z.string().min(1),
+});
+
+/** @throws UserError where the style's texts are no texts, or could not be told from a reply */
+export function checkContinuation(env_id: string, style: Continuation | null): Continuation | null {
+  if (style === null) return null;
+  const parsed = continuationSchema.safeParse(style);
+  if (!parsed.success) throw new UserError(`${env_id}: continuation: ${describeIssues(parsed.error)}`);
+  if (style.opening.includes(style.stop))
+    throw new UserError(`${env_id}: continuation: the opening '${style.opening}' holds the stop '${style.stop}'`);
+  return style;
 }
 
 const tasksSchema = z.object({

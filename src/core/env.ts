@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import type { BadCaseRules } from "./bad-case.ts";
 import { type BaselineSpec, type Baselines, playBaselines, REFERENCE_POLICY } from "./baselines.ts";
-import { checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
+import { checkContinuation, checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
 import type { BenchmarkRules } from "./measure.ts";
@@ -38,6 +38,19 @@ export interface StepResult<State> {
 }
 
 /**
+ * How an episode goes on inside one assistant message: `separator`, each observation, `separator`, `opening`, and the
+ * next reply behind it. For checkpoints that were trained so; otherwise observations are turns of their own.
+ */
+export interface Continuation {
+  /** Stands before each observation and before the opening: "\n". */
+  separator: string;
+  /** Begins every reply: the first one writes it itself, the others find it written, as "Thought:". */
+  opening: string;
+  /** What only the environment writes: a reply ends where this text begins, as "Observation:". */
+  stop: string;
+}
+
+/**
  * An environment: a fixed object. What changes is the state that goes in and comes out, so episodes cannot disturb
  * each other. `reset`, `step` and `score` never change what they are given.
  */
@@ -52,6 +65,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   tools: readonly Tool<State>[];
   /** Texts at which a reply is over, as what only the environment may write: a model behind an API is told to stop there. */
   stop?: readonly string[];
+  /** Set where these options ask for the continuation style. Left out: the environment has none. */
+  continuation?(options: Options): Continuation | null;
   components: readonly RewardComponent[];
   /** Split names for --help and error messages; the first is what training uses by default. */
   splits: readonly string[];
@@ -117,6 +132,8 @@ export interface Env {
   tools: readonly { name: string; description: string; parameters: Record<string, unknown> }[];
   /** Texts at which a reply is over. */
   stop: readonly string[];
+  /** null: under these options a dialogue is of messages. @throws UserError for options that do not fit */
+  continuation(options?: unknown): Continuation | null;
   /** @throws UserError naming each option that does not fit. */
   parseOptions(options: unknown): Record<string, unknown>;
   load(split: string, options?: unknown): Promise<TaskSet>;
@@ -190,6 +207,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     policies: Object.keys(spec.policies),
     tools: spec.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     stop: spec.stop ?? [],
+    continuation: (options) => checkContinuation(spec.id, spec.continuation?.(parseOptions(options)) ?? null),
     parseOptions: (options) => parseOptions(options) as Record<string, unknown>,
     load,
     baselines: {

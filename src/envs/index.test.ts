@@ -98,6 +98,24 @@ export const env = defineEnv({
     expect(() => tasks.category("a")).toThrow(/my-env.ts:\d+:\d+: category failed: none$/);
   });
 
+  test("the texts of its continuation style do not fit", async () => {
+    const styled = async (style: string) => loadEnv(broken(`continuation() { ${style} },`));
+    expect((await loadEnv(broken(""))).continuation()).toBe(null);
+    expect((await styled("return null;")).continuation()).toBe(null);
+    const good = await styled('return { separator: "", opening: "A:", stop: "B:" };');
+    expect(good.continuation()).toEqual({ separator: "", opening: "A:", stop: "B:" });
+    for (const [text, message] of [
+      ['return { separator: "", opening: "A:" };', /own@1: continuation: .*stop/],
+      ['return { separator: "", opening: "", stop: "B:" };', /own@1: continuation: opening/],
+      ['return { separator: "", opening: "AB:", stop: "B:" };', /the opening 'AB:' holds the stop 'B:'/],
+      ['throw new Error("no style");', /my-env.ts:\d+:\d+: continuation failed: no style$/],
+    ] as const) {
+      const env = await styled(text);
+      expect(() => env.continuation()).toThrow(message);
+      expect(() => env.continuation()).toThrow(expect.objectContaining({ name: "UserError" }));
+    }
+  });
+
   test("the gate's play throws", async () => {
     const env = await loadEnv(broken('baselines: { play() { throw new Error("no world"); } }'));
     const request = { policies: [], split: "train", seed: 1, samples: 1, training_step: 1, options: {} };

@@ -78,6 +78,7 @@ function ofFile(name: string, path: string, env: Env): Env {
   return {
     ...env,
     parseOptions: (options) => now("options", () => env.parseOptions(options)),
+    continuation: (options) => now("continuation", () => env.continuation(options)),
     load: later("load", async (split, options) => {
       const tasks = await env.load(split, options);
       return {

@@ -108,6 +108,7 @@ export const grpo = defineRecipe({
     const env = await loadEnv(given.env);
     const split = given.split ?? env.splits[0]!;
     const tasks = await env.load(split, given.env_options);
+    const continuation = env.continuation(given.env_options);
     const lora = loraOf(given, context.given);
     const dir = join(given.runs_dir, given.name ?? freeName(given.runs_dir, `grpo-${env.name}`));
     requireFree(dir);
@@ -124,7 +125,11 @@ export const grpo = defineRecipe({
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const gold = await longestGold(tasks);
-      await preflight(python, { recipe: "grpo", model, trainer, lora, chat_template_kwargs, gold, budgets }, context);
+      await preflight(
+        python,
+        { recipe: "grpo", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
+        context,
+      );
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
 
       const algorithm = Object.fromEntries(ALGORITHM_KEYS.map((key) => [key, trainer[key] ?? "default"]));
@@ -164,6 +169,7 @@ export const grpo = defineRecipe({
           trainer,
           lora,
           chat_template_kwargs,
+          continuation,
           task_ids: tasks.ids,
           sampling: samplingOf(config),
         });

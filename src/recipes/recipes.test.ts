@@ -128,6 +128,35 @@ test("quickstart: every stage, a table and a curve; run again, it has nothing le
   expect(json("quickstart", "grpo", "manifest.json")).toEqual(first);
 });
 
+test("the continuation style: sft, grpo and bench speak it, and bench takes it from the model's run", {
+  timeout: LONG,
+}, async () => {
+  const env_options = {
+    prompt: "minimal",
+    protocol: { style: "continuation" },
+    sft: { gold: true, derivations: "none", refusal_share: 0, views: 1 },
+  };
+  const common = ["--env", "arxiv", "--env-options", JSON.stringify(env_options), "--runs-dir", runs, "--json"];
+  const rows = ["--model", "models/tiny", "--split", "v3_81:train", "--per-device-train-batch-size", "2"];
+  expect(await main(["sft", "configs/tiny/sft.yaml", ...common, ...rows, "--name", "style-sft"])).toBe(0);
+
+  const trained = ["--model", join(runs, "style-sft", "final"), "--split", "v6:rl_train", "--name", "style-grpo"];
+  const budgets = ["--max-turn-tokens", "80", "--max-episode-tokens", "320", "--max-context-tokens", "1536"];
+  const one = ["--max-steps", "1", "--per-device-train-batch-size", "4"];
+  expect(await main(["grpo", "configs/tiny/grpo.yaml", ...common, ...trained, ...budgets, ...one])).toBe(0);
+  expect(json("style-grpo", "manifest.json")).toMatchObject({ details: { result: { steps: 1, rollouts: 4 } } });
+
+  const policy = ["--policy", `model:${join(runs, "style-grpo", "final")}`, "--task-ids", "multi_ai3_tr1"];
+  const bench = ["bench", ...policy, ...budgets, "--split", "iid_test", "--repeat", "2", "--name", "style-bench"];
+  expect(await main([...bench, "--runs-dir", runs, "--json"])).toBe(0);
+  expect(json("style-bench", "config.json")).toMatchObject({ env_options: { protocol: { style: "continuation" } } });
+  for (const name of ["style-grpo", "style-bench"]) {
+    const played = readTrajectories(join(runs, name, "trajectories", "rank-0.jsonl"));
+    expect(played.length).toBeGreaterThan(0);
+    for (const { turns } of played) for (const { reply } of turns) expect(reply).not.toContain("Observation:");
+  }
+});
+
 /** A command line in a process of its own. */
 async function cli(...argv: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const child = spawn(process.execPath, ["--import", "tsx", "src/cli.ts", ...argv], { cwd: root, stdio: "pipe" });

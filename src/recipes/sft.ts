@@ -79,6 +79,7 @@ export const sft = defineRecipe({
   async run(config, context) {
     const { progress } = context;
     const env = await loadEnv(config.env);
+    const continuation = env.continuation(config.env_options);
     const lora = loraOf(config, context.given);
     const split = config.split ?? env.splits[0]!;
     if (config.rows && context.given.has("split"))
@@ -104,7 +105,7 @@ export const sft = defineRecipe({
       const gold = longestRows(rows, Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
       const { longest } = await preflight(
         python,
-        { recipe: "sft", model, trainer, lora, chat_template_kwargs, gold, budgets },
+        { recipe: "sft", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
@@ -132,6 +133,7 @@ export const sft = defineRecipe({
           trainer,
           lora,
           chat_template_kwargs,
+          continuation,
           rows_path,
           max_length,
           matrix_learning_rate: config.matrix_learning_rate,

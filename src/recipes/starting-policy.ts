@@ -1,7 +1,10 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
+import { isDeepStrictEqual } from "node:util";
 import { loadConfig } from "../config.ts";
+import type { Continuation } from "../core/env.ts";
 import { UserError } from "../core/errors.ts";
+import { loadEnv } from "../envs/index.ts";
 import { listRuns } from "../run-folder.ts";
 import { pretrain } from "./pretrain.ts";
 import type { RunContext } from "./recipe.ts";
@@ -13,17 +16,24 @@ import { localPath, readRunConfig, TINY_MODEL } from "./shared.ts";
  * GRPO from the bare base would hardly ever see a reward to learn from.
  */
 export async function startingPolicy(
-  { runs_dir, env, seed, python }: { runs_dir: string; env: string; seed: number; python: string | null },
+  start: { runs_dir: string; env: string; env_options: Record<string, unknown>; seed: number; python: string | null },
   context: RunContext,
 ): Promise<string> {
+  const { runs_dir, env, env_options, seed, python } = start;
   const { progress } = context;
-  const found = newestSft(runs_dir, env);
+  const style = (await loadEnv(env)).continuation(env_options);
+  const found = await newestSft(runs_dir, env, style);
   if (found) {
     progress.line(`No --model: starting from ${found}, the newest SFT result of ${TINY_MODEL}.`);
     return found;
   }
   const file = sft.defaultFile({ env });
   if (!file) throw new UserError(`No --model: name one. Only for env arxiv there is a ready-made start.`);
+  if (style)
+    throw new UserError(
+      "No --model: the ready-made start writes in the chat style, and env_options ask for the continuation style. " +
+        "Run sft with these env_options first.",
+    );
   const base = await tinyBase({ seed, python }, context);
   if (context.dry_run) {
     progress.line(
@@ -36,7 +46,7 @@ export async function startingPolicy(
   const { config, given } = loadConfig({ recipe: sft.name, schema: sft.schema, file, flags });
   const result = await sft.run(config, { ...context, given });
   progress.line(result.text);
-  const made = newestSft(runs_dir, env);
+  const made = await newestSft(runs_dir, env, style);
   if (result.exit_code === 1 || !made)
     throw new UserError("The SFT run did not finish, so there is nothing to start from.");
   return made;
@@ -60,13 +70,18 @@ export async function tinyBase(
   return TINY_MODEL;
 }
 
-/** The model of the newest finished SFT run that started from the tiny base in this environment; null: there is none. */
-export function newestSft(runsDir: string, env: string): string | null {
+/**
+ * The model of the newest finished SFT run that started from the tiny base in this environment and style; null: there is
+ * none.
+ */
+async function newestSft(runsDir: string, env: string, style: Continuation | null): Promise<string | null> {
+  const { continuation } = await loadEnv(env);
   for (const { dir, manifest } of [...listRuns(runsDir), ...listRuns(join(runsDir, "quickstart"))]) {
     if (manifest.recipe !== "sft" || manifest.status !== "completed") continue;
     const config = readRunConfig(dir);
     const model = join(dir, "final");
-    if (config?.model === TINY_MODEL && config.env === env && existsSync(join(model, "config.json"))) return model;
+    if (config?.model !== TINY_MODEL || config.env !== env || !existsSync(join(model, "config.json"))) continue;
+    if (isDeepStrictEqual(continuation(config.env_options), style)) return model;
   }
   return null;
 }

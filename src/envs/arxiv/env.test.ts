@@ -3,11 +3,12 @@ import { describe, expect, test } from "vitest";
 import type { EpisodeContext } from "../../core/env.ts";
 import { envContract, freezing } from "../../core/env-contract.ts";
 import { startEpisode } from "../../core/episode.ts";
+import { UserError } from "../../core/errors.ts";
 import { createRandom } from "../../core/random.ts";
 import { arxiv, arxivSpec } from "./env.ts";
 import { type ArxivOptions, arxivOptions } from "./options.ts";
 import { attachExpectedPaperIds } from "./oracle.ts";
-import { renderReply } from "./protocol.ts";
+import { parseReact, renderReply } from "./protocol.ts";
 import { runCall, startSession } from "./session.ts";
 import { deepFreeze, loadSnapshot } from "./snapshot.ts";
 import { arxivTools } from "./tools/index.ts";
@@ -57,6 +58,38 @@ envContract(arxivSpec, {
 });
 
 envContract(arxivSpec, { splits: ["smoke"], env_options: { profile: "reference", prompt: "compact" }, runs: 30 });
+
+envContract(arxivSpec, { splits: ["smoke"], env_options: { protocol: { style: "continuation" } }, runs: 10 });
+
+describe("the continuation style", () => {
+  const texts = { separator: "\n", opening: "Thought:", stop: "Observation:" };
+
+  test("is an option, and not the default", () => {
+    expect(arxiv.continuation()).toBe(null);
+    expect(arxiv.continuation({ protocol: {} })).toBe(null);
+    expect(arxiv.continuation({ protocol: { style: "chat" } })).toBe(null);
+    expect(arxiv.continuation({ protocol: { style: "continuation" } })).toEqual(texts);
+    expect(() => arxiv.continuation({ protocol: { style: "continuous" } })).toThrow(UserError);
+  });
+
+  test("every gold reply can be written in it, and reads the same behind an opening that stands there already", async () => {
+    const tasks = await arxiv.load("all");
+    for (const id of tasks.ids)
+      for (const reply of tasks.replies("gold", id, createRandom(0))) {
+        expect(reply.startsWith(texts.opening)).toBe(true);
+        expect(reply).not.toContain(texts.stop);
+        expect(parseReact(reply.slice(texts.opening.length))).toEqual(parseReact(reply));
+      }
+  });
+
+  test("its observations begin with the word that stops a reply", async () => {
+    const { state } = await start();
+    for (const reply of [say("download_arxiv_pdf", { ref: 1 }), say("download_arxiv_pdf", { ref: 99 })]) {
+      const { observations } = await step(state, reply, { protocol: { style: "continuation" } });
+      expect(observations[0]!.content.startsWith(texts.stop)).toBe(true);
+    }
+  });
+});
 
 describe("reset", () => {
   test("plays setup outside the trajectory, and tells what it left", async () => {

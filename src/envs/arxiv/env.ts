@@ -1,4 +1,4 @@
-import { defineEnv, type EnvSpec } from "../../core/env.ts";
+import { type Continuation, defineEnv, type EnvSpec } from "../../core/env.ts";
 import { arxivBadCases } from "./bad-cases.ts";
 import { arxivBaselines } from "./baselines.ts";
 import { arxivBenchmark } from "./measures.ts";
@@ -19,6 +19,9 @@ import type { ArxivFacts, ArxivState, ArxivTask } from "./types.ts";
 /** Replies a policy has; a task may say otherwise. The longest gold solution takes 5. */
 const MAX_TURNS = 6;
 
+/** The reference implementation's markers (arxiv.md 3.2); `observationMessage` writes the word that stops a reply. */
+const CONTINUATION: Continuation = { separator: "\n", opening: "Thought:", stop: "Observation:" };
+
 export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   id: "arxiv@1",
   summary: "ReAct over nine arXiv tools, replayed from a snapshot",
@@ -26,6 +29,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   max_turns: (task) => task.max_iterations ?? MAX_TURNS,
   tools: arxivTools,
   stop: ["\nObservation:"],
+  continuation: ({ protocol }) => (protocol.style === "continuation" ? CONTINUATION : null),
   components: arxivComponents,
   splits: [...arxivSplits, RL_VARIATIONS_SPLIT],
   load: (split, options) =>
@@ -36,7 +40,8 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
     const session_id = `grpo_${task.id}_${Array.from({ length: 10 }, () => stream.int(16).toString(16)).join("")}`;
     const state = await startSession(task, loadSnapshot(options.snapshot), session_id);
     const context = renderSetupContext(callsBefore(task));
-    const content = renderPrompt({ tools: arxivTools, task: task.task, context, prompt: options.prompt });
+    const { prompt, protocol } = options;
+    const content = renderPrompt({ tools: arxivTools, task: task.task, context, prompt, style: protocol.style });
     return { state, messages: [{ role: "user", content }] };
   },
 

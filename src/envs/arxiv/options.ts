@@ -16,6 +16,15 @@ export const arxivOptions = z.strictObject({
       "compact: one-line tool signatures and short rules, for small models. minimal: the task and the state alone, " +
         "for models that know the tools from SFT.",
     ),
+  protocol: z
+    .strictObject({
+      style: z
+        .enum(["chat", "continuation"])
+        .default("chat")
+        .describe("continuation: observations go on inside the assistant's message, for checkpoints trained so."),
+    })
+    .prefault({})
+    .describe("How a dialogue goes on."),
   parser: z
     .enum(["strict", "lenient"])
     .default("strict")

@@ -4,8 +4,11 @@ import { arxivTools, TOOL_NAMES } from "./tools/index.ts";
 import type { Call } from "./types.ts";
 
 const search: Call = { tool: "get_recently_submitted_cs_papers", args: { aspect: "AI", days: 7, max_results: 5 } };
-const render = (prompt: "full" | "compact", context = renderSetupContext([])) =>
-  renderPrompt({ tools: arxivTools, task: "Download the second paper.", context, prompt });
+const render = (
+  prompt: "full" | "compact",
+  context = renderSetupContext([]),
+  style: "chat" | "continuation" = "chat",
+) => renderPrompt({ tools: arxivTools, task: "Download the second paper.", context, prompt, style });
 
 describe.each(["full", "compact"] as const)("the %s prompt", (prompt) => {
   const text = render(prompt);
@@ -40,6 +43,15 @@ describe.each(["full", "compact"] as const)("the %s prompt", (prompt) => {
 test("the compact prompt is short", () => {
   const setup = renderSetupContext([search, { tool: "download_arxiv_pdf", args: { ref: 2 } }]);
   expect(render("compact", setup).split(/\s+/).length).toBeLessThanOrEqual(260);
+});
+
+test("in the continuation style only the sentence about what follows a reply is another", () => {
+  const [chat, continuation] = (["chat", "continuation"] as const).map((style) =>
+    render("full", undefined, style).split("\n"),
+  );
+  expect(chat!.filter((line) => !continuation!.includes(line))).toEqual([expect.stringMatching(/^The next message/)]);
+  expect(continuation!.filter((line) => !chat!.includes(line))).toEqual([expect.stringMatching(/of the same message/)]);
+  expect(render("compact", undefined, "continuation")).toBe(render("compact"));
 });
 
 test("its signatures show defaults, and short lists of values", () => {
@@ -98,6 +110,12 @@ describe("the state before an episode", () => {
 });
 
 test("the minimal prompt is the task and the state alone", () => {
-  const text = renderPrompt({ tools: [], task: "Do it.", context: renderSetupContext([]), prompt: "minimal" });
+  const text = renderPrompt({
+    tools: [],
+    task: "Do it.",
+    context: renderSetupContext([]),
+    prompt: "minimal",
+    style: "chat",
+  });
   expect(text).toBe(`Task: Do it.\n${renderSetupContext([])}`);
 });

@@ -19,12 +19,13 @@ export interface PromptParts {
   /** What `renderSetupContext` gave. */
   context: string;
   prompt: "full" | "compact" | "minimal";
+  style: "chat" | "continuation";
 }
 
 /** The user message that opens an episode. */
-export function renderPrompt({ tools, task, context, prompt }: PromptParts): string {
+export function renderPrompt({ tools, task, context, prompt, style }: PromptParts): string {
   if (prompt === "minimal") return `Task: ${task}\n${context}`;
-  return prompt === "full" ? fullPrompt(tools, task, context) : compactPrompt(tools, task, context);
+  return prompt === "full" ? fullPrompt(tools, task, context, FOLLOWS[style]) : compactPrompt(tools, task, context);
 }
 
 const EXAMPLES = [
@@ -32,7 +33,15 @@ const EXAMPLES = [
   { name: "download_arxiv_pdf", args: { ref: 4 } },
 ];
 
-function fullPrompt(tools: readonly PromptTool[], task: string, context: string): string {
+/** What a reply is followed by, in each style. */
+const FOLLOWS = {
+  chat: "The next message then begins with Observation: and tells what came of it. Never write an Observation yourself.",
+  continuation:
+    "An Observation: line then follows and tells what came of it, and you go on behind the next Thought: of the same " +
+    "message. Never write an Observation yourself.",
+};
+
+function fullPrompt(tools: readonly PromptTool[], task: string, context: string, follows: string): string {
   return [
     "You are a research assistant who works with arXiv papers by calling tools.",
     "",
@@ -44,7 +53,7 @@ function fullPrompt(tools: readonly PromptTool[], task: string, context: string)
     "Work in turns. In each turn write exactly this:",
     "Thought: what you need next, and why",
     'Action: {"name": "tool name", "args": {"argument": "value"}}',
-    "The next message then begins with Observation: and tells what came of it. Never write an Observation yourself.",
+    follows,
     "",
     "When all that was asked for is done, write:",
     "Thought: what was done",

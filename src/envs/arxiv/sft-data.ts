@@ -68,6 +68,7 @@ export async function expertRows(
       task_file: { path: TASKS_FILE, sha256: fileHash(TASKS_FILE) },
       snapshot: { path: options.snapshot, sha256: fileHash(options.snapshot) },
       prompt: options.prompt,
+      style: options.protocol.style,
       options: options.sft,
       counts: {
         tasks: tasks.length,
