@@ -7,7 +7,7 @@ import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
 import type { BenchmarkRules } from "./measure.ts";
 import type { Message } from "./message.ts";
-import type { PairRules, PairTurn } from "./pair.ts";
+import type { PairEnd, PairRules, PairTurn } from "./pair.ts";
 import { createRandom, type Random } from "./random.ts";
 import type { FinishedEpisode, RewardComponent, Score } from "./reward.ts";
 import type { ExpertRow, LoadedTasks, TaskBase } from "./task.ts";
@@ -158,7 +158,7 @@ export interface Env {
 /** How stored trajectories become preference pairs, with the family's types sealed in. */
 export interface EnvPairs {
   split: string;
-  end: PairRules<TaskBase, unknown>["end"];
+  end: PairEnd;
   action(turn: Turn): string;
   history: ((line: unknown) => { task_id: string; turns: PairTurn[] } | null) | null;
   /** The tasks of a split that is there to be trained on. @throws UserError for any other */
@@ -223,7 +223,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
   function sealPairs(rules: PairRules<Task, Options>): EnvPairs {
     return {
       split: rules.split,
-      end: rules.end,
+      end: rules.end ?? { action: "", reply: null },
       action: rules.action ?? (({ action, reply }) => (action ? canonicalJson(action) : reply.trim())),
       history: rules.history ?? null,
       async load(split, rawOptions) {

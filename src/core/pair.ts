@@ -54,6 +54,12 @@ export interface PairTurn {
   unreadable: boolean;
 }
 
+/** What counts as done in the turn after a trajectory's last one, and the reply that does it; null: there is none. */
+export interface PairEnd {
+  action: string;
+  reply: string | null;
+}
+
 /** What a family puts in so that its stored trajectories can become pairs. */
 export interface PairRules<Task extends TaskBase, Options> {
   /** Where tasks come from unless the user names a split. */
@@ -64,8 +70,8 @@ export interface PairRules<Task extends TaskBase, Options> {
   fits?(task: Task, prompt: readonly Message[]): boolean;
   /** What a turn did; left out: its call, or the whole reply where it made none. */
   action?(turn: Turn): string;
-  /** What counts as done in the turn after a trajectory's last one, and the reply that says so. */
-  end: { action: string; reply: string };
+  /** What counts as done where a trajectory is over; left out: something that no turn does, and that no reply says. */
+  end?: PairEnd;
   /**
    * A line of the family's score format as turns; left out: only trajectory logs can be read. null: it is of no task that
    * has an id. `rescore` has taken the line already.

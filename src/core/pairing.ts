@@ -1,7 +1,7 @@
 // Which two trajectories of a task become a pair, and why others do not. Pure: no files, no environment.
 import { canonicalJson } from "./canonical-json.ts";
 import type { Message } from "./message.ts";
-import type { PairRow, PairSettings, PairTurn } from "./pair.ts";
+import type { PairEnd, PairRow, PairSettings, PairTurn } from "./pair.ts";
 import { createRandom } from "./random.ts";
 
 /** A trajectory that was judged. */
@@ -54,7 +54,7 @@ export interface TaskPairs {
 export function pairsOfTask(
   sources: readonly PairSource[],
   settings: PairSettings,
-  end: { action: string; reply: string },
+  end: PairEnd,
 ): TaskPairs {
   const { task_id } = sources[0]!;
   const rewards = sources.map(({ reward }) => reward);
