@@ -22,7 +22,9 @@ function played(reward: number, actions: string, more: Partial<PairSource> & { t
 const pair = (sources: PairSource[], more: Partial<PairSettings> = {}) =>
   pairsOfTask(sources, { ...settings, ...more }, END);
 const short = ({ rows }: ReturnType<typeof pair>) =>
-  rows.map(({ shared, chosen, rejected }) => [shared, chosen, rejected].map((turns) => turns.map(({ reply }) => reply)));
+  rows.map(({ shared, chosen, rejected }) =>
+    [shared, chosen, rejected].map((turns) => turns.map(({ reply }) => reply)),
+  );
 
 describe("which turn is compared", () => {
   test.each([
@@ -51,9 +53,7 @@ describe("which turn is compared", () => {
   test("rest: all from there on, the last turn without observations", () => {
     const { rows } = pair([played(1, "a b c FINISH"), played(0, "a d e")], { span: "rest" });
     expect(rows[0]).toMatchObject({ id: "t#0", chosen_reward: 1, rejected_reward: 0 });
-    expect(rows[0]!.shared).toEqual([
-      { reply: "0 a", observations: [{ role: "user", content: "saw a" }] },
-    ]);
+    expect(rows[0]!.shared).toEqual([{ reply: "0 a", observations: [{ role: "user", content: "saw a" }] }]);
     expect(rows[0]!.chosen.map(({ observations }) => observations.length)).toEqual([1, 1, 0]);
     expect(rows[0]!.rejected).toEqual([
       { reply: "1 d", observations: [{ role: "user", content: "saw d" }] },

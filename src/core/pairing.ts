@@ -51,11 +51,7 @@ export interface TaskPairs {
  * @param sources At least one, all of the same task.
  * @param end What counts as done where a trajectory is over.
  */
-export function pairsOfTask(
-  sources: readonly PairSource[],
-  settings: PairSettings,
-  end: PairEnd,
-): TaskPairs {
+export function pairsOfTask(sources: readonly PairSource[], settings: PairSettings, end: PairEnd): TaskPairs {
   const { task_id } = sources[0]!;
   const rewards = sources.map(({ reward }) => reward);
   const [min, max] = [Math.min(...rewards), Math.max(...rewards)];
