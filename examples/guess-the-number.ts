@@ -75,6 +75,14 @@ export const spec: EnvSpec<{ id: string; secret: number }, State, object> = {
     const found = last?.name === "answer" && last.args.number === final_state.secret ? 1 : 0;
     return { reward: found, parts: { found }, metrics: {}, success: found === 1 };
   },
+  // for `trestle data ./examples/guess-the-number.ts dpo`: which tasks may be trained on
+  pairs: {
+    split: "train",
+    load(split, options) {
+      if (split !== "train") throw new UserError(`split is '${split}'; only train may be trained on.`);
+      return spec.load(split, options);
+    },
+  },
   policies: { gold: ({ secret }) => search(secret), always_fifty: () => ["answer 50"] },
 };
 

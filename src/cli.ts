@@ -9,6 +9,7 @@ import { leftOutLines, scoreFile } from "../eval/score.ts";
 import { PythonError, Stopped } from "./bridge/python.ts";
 import { type Flag, flagsOf, loadConfig, trainerFlags } from "./config.ts";
 import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
+import { pairSettings } from "./core/pair.ts";
 import { runData } from "./data.ts";
 import { buildSettings } from "./envs/arxiv/builder/settings.ts";
 import { loadEnv, protocols } from "./envs/index.ts";
@@ -152,29 +153,41 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv snapshot-build --output snapshots/arxiv.json",
     "data arxiv snapshot-diff data/arxiv/snapshot.json snapshots/arxiv.json",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
+    "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
   ])
     .argument("<family>", "the environment")
     .argument(
       "<action>",
-      "snapshot, snapshot-build, snapshot-import, snapshot-diff, or sft for rows of worked solutions",
+      "snapshot, snapshot-build, snapshot-import, snapshot-diff, sft for rows of worked solutions, or dpo for pairs of " +
+        "trajectories",
     )
-    .argument("[files...]", "snapshot-import: the file to read; snapshot-diff: two snapshots")
-    .option("--split <name>", "sft: where the solutions come from")
+    .argument(
+      "[files...]",
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; dpo: logs, folders of runs, stored trajectories",
+    )
+    .option("--split <name>", "sft, dpo: whose tasks")
     .option("--output <file>", "where to write")
-    .option("--seed <number>", "snapshot: the seed", readSeed)
+    .option(
+      "--seed <number>",
+      "snapshot: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
+      readSeed,
+    )
     .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
-    .option("--env-options <json>", "sft: options of the environment", readJsonObject("--env-options"))
+    .option("--env-options <json>", "sft, dpo: options of the environment", readJsonObject("--env-options"))
     .option("--json", "print the result as JSON")
     .action(async (family: string, action: string, files: string[], options: DataFlags) => {
       const { split, output, seed, check, envOptions } = options;
-      if (envOptions && action !== "sft") throw new UserError(`data ${family} ${action} takes no --env-options.`);
-      const build = givenFlags(data, buildFlags);
-      finish(
-        await runData(family, action, { split, output, seed, check, files, build, env_options: envOptions ?? {} }),
-        options.json ?? false,
-      );
+      if (envOptions && action !== "sft" && action !== "dpo")
+        throw new UserError(`data ${family} ${action} takes no --env-options.`);
+      const given = {
+        build: givenFlags(data, buildFlags),
+        pairs: givenFlags(data, pairFlags),
+        env_options: envOptions ?? {},
+      };
+      finish(await runData(family, action, { split, output, seed, check, files, ...given }), options.json ?? false);
     });
   const buildFlags = addFlags(data, buildSettings, "snapshot-build: ");
+  const pairFlags = addFlags(data, pairSettings, "dpo: ");
 
   try {
     await program.parseAsync(argv, { from: "user" });

@@ -1,12 +1,15 @@
 import { existsSync, readFileSync } from "node:fs";
 import { kebab } from "./config.ts";
 import { UserError } from "./core/errors.ts";
+import { pairSettings } from "./core/pair.ts";
+import { describeIssues } from "./core/tool.ts";
 import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
 import { loadSnapshot, resolveDataFile, snapshotText } from "./envs/arxiv/snapshot.ts";
 import { generateSnapshot, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
 import { snapshotProblems } from "./envs/arxiv/snapshot-validator.ts";
 import { loadEnv } from "./envs/index.ts";
-import { manifestPath, writeExpertRows } from "./expert-rows.ts";
+import { manifestPath, writeExpertRows, writeRows } from "./expert-rows.ts";
+import { pairData, statisticsText } from "./pair-data.ts";
 import type { RunResult } from "./recipes/recipe.ts";
 
 // Builds and checks the data of the environments: `trestle data <family> <action>`.
@@ -20,26 +23,31 @@ export interface DataOptions {
   files?: readonly string[];
   /** Settings of a build that the user gave, by key. */
   build?: Record<string, unknown>;
+  /** Settings of pairs that the user gave, by key. */
+  pairs?: Record<string, unknown>;
   env_options: Record<string, unknown>;
 }
 
-/** Actions by family; `sft` is there for every environment. */
+/** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
-  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "sft"],
+  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
 export async function runData(family: string, action: string, options: DataOptions): Promise<RunResult> {
+  if (action === "dpo") return writePairs(family, options);
+  const [pairFlag] = Object.keys(options.pairs ?? {});
+  if (pairFlag) throw new UserError(`--${kebab(pairFlag)} is of data ${family} dpo; ${action} does not take it.`);
   if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
   if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
   refuseBuildFlags(`data ${family} ${action}`, options, []);
-  if (action === "sft") return writeRows(family, options);
+  if (action === "sft") return writeExpert(family, options);
   if (family === "arxiv" && action === "snapshot") return makeSnapshot(options);
   throw unknownAction(family, action);
 }
 
 function unknownAction(family: string, action: string): UserError {
-  const actions = dataActions[family] ?? ["sft"];
+  const actions = dataActions[family] ?? ["sft", "dpo"];
   return new UserError(`data ${family} has no action '${action}'; expected one of ${actions.join(", ")}.`);
 }
 
@@ -72,7 +80,10 @@ function refuseBuildFlags(name: string, { build = {} }: DataOptions, but: readon
 }
 
 /** Expert rows as JSON lines, and beside them a manifest of where they come from. */
-async function writeRows(family: string, { split, output, env_options, seed, check }: DataOptions): Promise<RunResult> {
+async function writeExpert(
+  family: string,
+  { split, output, env_options, seed, check }: DataOptions,
+): Promise<RunResult> {
   if (seed !== undefined || check) throw new UserError(`data ${family} sft takes neither --seed nor --check.`);
   const env = await loadEnv(family);
   if (!output) throw new UserError(`data ${family} sft: name the file to write, as --output rows.jsonl.`);
@@ -81,6 +92,30 @@ async function writeRows(family: string, { split, output, env_options, seed, che
   return {
     text: `${output}: ${rows.length} rows; ${manifestPath(output)}`,
     json: [{ output, rows: rows.length, manifest: manifestPath(output) }],
+  };
+}
+
+/** Of choices between equals, where the user names no other (arxiv.md 10.3). */
+const PAIR_SEED = 42;
+
+/** Preference pairs of stored trajectories as JSON lines, and beside them a manifest of what they are made of. */
+async function writePairs(family: string, options: DataOptions): Promise<RunResult> {
+  const { files = [], split, output, env_options, seed = PAIR_SEED, check } = options;
+  const name = `data ${family} dpo`;
+  if (check) throw new UserError(`${name} takes no --check.`);
+  refuseBuildFlags(name, options, []);
+  const env = await loadEnv(family);
+  if (!output) throw new UserError(`${name}: name the file to write, as --output pairs.jsonl.`);
+  const parsed = pairSettings.safeParse(options.pairs ?? {});
+  if (!parsed.success) throw new UserError(`${name}: ${describeIssues(parsed.error)}.`);
+  const settings = { ...parsed.data, seed };
+  const { rows, manifest, statistics, notes } = await pairData(env, { files, family, split, env_options, settings });
+  writeRows(output, { rows, manifest });
+  return {
+    text: [...statisticsText(statistics), ...notes, `${output}: ${rows.length} pairs; ${manifestPath(output)}`].join(
+      "\n",
+    ),
+    json: [{ output, rows: rows.length, manifest: manifestPath(output), statistics, notes }],
   };
 }
 

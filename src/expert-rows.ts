@@ -9,12 +9,14 @@ import { writeJson, writeWhole } from "./run-folder.ts";
 import { readTextFile } from "./text-file.ts";
 import { parseJsonLines } from "./trajectory-log.ts";
 
-// Expert rows on disk: JSON lines, and beside them a manifest that says what they are made of.
+// Training rows on disk: JSON lines, and beside them a manifest that says what they are made of.
 
-export interface ExpertData {
-  rows: ExpertRow[];
+export interface RowData<Row> {
+  rows: Row[];
   manifest: Record<string, unknown>;
 }
+
+export type ExpertData = RowData<ExpertRow>;
 
 /** `rows.jsonl` has its manifest in `rows.manifest.json`. */
 export function manifestPath(path: string): string {
@@ -22,7 +24,7 @@ export function manifestPath(path: string): string {
 }
 
 /** Writes the rows and, beside them, the manifest with the hash of the file. Both are whole files or not there at all. */
-export function writeExpertRows(path: string, { rows, manifest }: ExpertData): void {
+export function writeRows<Row>(path: string, { rows, manifest }: RowData<Row>): void {
   const text = rows.map((row) => `${JSON.stringify(row)}\n`).join("");
   writeWhole(path, text);
   writeJson(manifestPath(path), { ...manifest, file: { name: basename(path), rows: rows.length, sha256: hash(text) } });
@@ -32,17 +34,21 @@ export function writeExpertRows(path: string, { rows, manifest }: ExpertData): v
  * Reads rows back, exactly as they were: no key is added to their arguments, and a byte order mark is no part of them.
  * @throws UserError naming file and line of a row that does not fit; or when the file is not the one its manifest describes.
  */
-export function readExpertRows(path: string): ExpertData {
+export function readRows<Row>(path: string, schema: z.ZodType<Row>): RowData<Row> {
   const text = readTextFile(path);
   const manifest = readManifest(path, createHash("sha256").update(readFileSync(path)).digest("hex"));
   const rows = parseJsonLines(text, path).map(({ line, value }) => {
-    const parsed = expertRowSchema.safeParse(value);
+    const parsed = schema.safeParse(value);
     if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}.`);
     return parsed.data;
   });
   if (rows.length === 0) throw new UserError(`${path}: no rows.`);
   return { rows, manifest: manifest ?? { kind: "file", path, rows: rows.length } };
 }
+
+export const writeExpertRows = (path: string, data: ExpertData): void => writeRows(path, data);
+
+export const readExpertRows = (path: string): ExpertData => readRows(path, expertRowSchema);
 
 const fileSchema = z.looseObject({ file: z.looseObject({ sha256: z.string() }) });
 

@@ -1,5 +1,15 @@
-import { closeSync, existsSync, fsyncSync, mkdirSync, openSync, readFileSync, writeSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  writeSync,
+} from "node:fs";
+import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { wellFormed } from "./bridge/codec.ts";
 import { errorText, UserError } from "./core/errors.ts";
@@ -82,6 +92,26 @@ export function openJsonLines<Line>(path: string): JsonLines<Line> {
 
 /** The log of a run: a trajectory a line. */
 export const openTrajectoryLog = (path: string): JsonLines<Trajectory> => openJsonLines<Trajectory>(path);
+
+/**
+ * The logs that a path means: the file itself, or all of a run's folder, by name.
+ * @throws UserError where there are none
+ */
+export function logsOf(path: string): string[] {
+  if (!existsSync(path)) throw new UserError(`${path}: there is no such log or run folder.`);
+  if (!statSync(path).isDirectory()) return [path];
+  const folder = join(path, "trajectories");
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".jsonl")) : [];
+  if (names.length === 0) throw new UserError(`${path}: this folder has no trajectories/*.jsonl.`);
+  return names.sort().map((name) => join(folder, name));
+}
+
+/** A log as records name it: the run's name, not where it lies. */
+export function logSource(file: string): string {
+  const folder = dirname(file);
+  const run = basename(folder) === "trajectories" ? `${basename(dirname(folder))}/trajectories/` : "";
+  return `${run}${basename(file)}`;
+}
 
 export interface ReadOptions {
   /**

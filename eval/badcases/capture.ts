@@ -1,12 +1,10 @@
 // Stored trajectories that went wrong become cases: open ones, since nobody has looked at them yet.
-import { existsSync, readdirSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { type BadCaseRules, type Condition, holds, type Verdict } from "../../src/core/bad-case.ts";
 import type { Env } from "../../src/core/env.ts";
 import { errorText, nearest, UserError } from "../../src/core/errors.ts";
 import { describeIssues } from "../../src/core/tool.ts";
-import { readJsonLines, trajectorySchema } from "../../src/trajectory-log.ts";
+import { logSource, logsOf, readJsonLines, trajectorySchema } from "../../src/trajectory-log.ts";
 import { type BadCase, rulesOf } from "./library.ts";
 import { judgeHistory } from "./replay.ts";
 
@@ -42,20 +40,9 @@ export function readStored(env: Env, path: string): Stored[] {
   return logsOf(path).flatMap((file) =>
     readJsonLines(file, { allow_cut_last_line: true }).map(({ line, value }) => {
       const place = `${file}, line ${line}`;
-      const folder = dirname(file);
-      const name = basename(folder) === "trajectories" ? `${basename(dirname(folder))}/trajectories/` : "";
-      return { ...readLine(env, value, place), place, source: `${name}${basename(file)}, line ${line}` };
+      return { ...readLine(env, value, place), place, source: `${logSource(file)}, line ${line}` };
     }),
   );
-}
-
-function logsOf(path: string): string[] {
-  if (!existsSync(path)) throw new UserError(`${path}: there is no such log or run folder.`);
-  if (!statSync(path).isDirectory()) return [path];
-  const folder = join(path, "trajectories");
-  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith(".jsonl")) : [];
-  if (names.length === 0) throw new UserError(`${path}: this folder has no trajectories/*.jsonl.`);
-  return names.sort().map((name) => join(folder, name));
 }
 
 function readLine(env: Env, value: unknown, place: string): Omit<Stored, "place" | "source"> {

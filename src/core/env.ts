@@ -1,16 +1,18 @@
 import type { z } from "zod";
 import type { BadCaseRules } from "./bad-case.ts";
 import { type BaselineSpec, type Baselines, playBaselines, REFERENCE_POLICY } from "./baselines.ts";
+import { canonicalJson } from "./canonical-json.ts";
 import { checkContinuation, checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
 import type { BenchmarkRules } from "./measure.ts";
 import type { Message } from "./message.ts";
+import type { PairEnd, PairRules, PairTurn } from "./pair.ts";
 import { createRandom, type Random } from "./random.ts";
 import type { FinishedEpisode, RewardComponent, Score } from "./reward.ts";
 import type { ExpertRow, LoadedTasks, TaskBase } from "./task.ts";
 import { describeIssues, type Tool } from "./tool.ts";
-import type { Outcome } from "./trajectory.ts";
+import type { Outcome, Turn } from "./trajectory.ts";
 
 /** What an environment may use from outside. A replay can stand in for all of it. */
 export interface EpisodeContext<Options> {
@@ -102,6 +104,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   rescore?(line: unknown, options: Options): unknown | Promise<unknown>;
   /** What a library of bad cases asks of `rescore`. */
   bad_cases?: BadCaseRules;
+  /** How its stored trajectories become preference pairs. */
+  pairs?: PairRules<Task, Options>;
   /** Its own measures in a benchmark's report. */
   benchmark?: BenchmarkRules;
 }
@@ -145,8 +149,23 @@ export interface Env {
   rescore: ((line: unknown, options?: unknown) => Promise<unknown>) | null;
   /** null: the family keeps no bad cases. */
   bad_cases: BadCaseRules | null;
+  /** null: the family does not say which of its tasks may become preference data. */
+  pairs: EnvPairs | null;
   /** null: the family has no measures of its own. */
   benchmark: BenchmarkRules | null;
+}
+
+/** How stored trajectories become preference pairs, with the family's types sealed in. */
+export interface EnvPairs {
+  split: string;
+  end: PairEnd;
+  action(turn: Turn): string;
+  history: ((line: unknown) => { task_id: string; turns: PairTurn[] } | null) | null;
+  /** The tasks of a split that is there to be trained on. @throws UserError for any other */
+  load(
+    split: string,
+    options?: unknown,
+  ): Promise<TaskSet & { fits(task_id: string, prompt: readonly Message[]): boolean }>;
 }
 
 export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>): Env {
@@ -171,7 +190,10 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
 
   async function load(split: string, rawOptions?: unknown): Promise<TaskSet> {
     const options = parseOptions(rawOptions);
-    const { tasks, sources } = await loadTasks(split, options);
+    return seal(split, options, await loadTasks(split, options)).set;
+  }
+
+  function seal(split: string, options: Options, { tasks, sources }: LoadedTasks<Task>) {
     const byId = new Map(tasks.map((task) => [task.id, task]));
     function find(task_id: string): Task {
       const task = byId.get(task_id);
@@ -181,7 +203,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
         );
       return task;
     }
-    return {
+    const set: TaskSet = {
       env_id: spec.id,
       split,
       ids: tasks.map((task) => task.id),
@@ -193,6 +215,23 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
         const play = Object.hasOwn(spec.policies, policy) ? spec.policies[policy] : undefined;
         if (!play) throw unknownPolicy(policy);
         return checkReplies(policy, task_id, play(find(task_id), random, options));
+      },
+    };
+    return { set, find };
+  }
+
+  function sealPairs(rules: PairRules<Task, Options>): EnvPairs {
+    return {
+      split: rules.split,
+      end: rules.end ?? { action: "", reply: null },
+      action: rules.action ?? (({ action, reply }) => (action ? canonicalJson(action) : reply.trim())),
+      history: rules.history ?? null,
+      async load(split, rawOptions) {
+        const options = parseOptions(rawOptions);
+        const loaded = await rules.load(split, options);
+        checkTasks(spec, split, loaded);
+        const { set, find } = seal(split, options, loaded);
+        return { ...set, fits: (task_id, prompt) => rules.fits?.(find(task_id), prompt) ?? true };
       },
     };
   }
@@ -230,6 +269,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     },
     rescore: spec.rescore ? async (line, options) => spec.rescore!(line, parseOptions(options)) : null,
     bad_cases: spec.bad_cases ?? null,
+    pairs: spec.pairs ? sealPairs(spec.pairs) : null,
     benchmark: spec.benchmark ?? null,
   };
 }

@@ -89,6 +89,12 @@ function ofFile(name: string, path: string, env: Env): Env {
     }),
     expert: later("expert", env.expert),
     rescore: env.rescore && later("rescore", env.rescore),
+    pairs: env.pairs && {
+      ...env.pairs,
+      action: (turn) => now("pairs.action", () => env.pairs!.action(turn)),
+      history: env.pairs.history && ((line) => now("pairs.history", () => env.pairs!.history!(line))),
+      load: later("pairs.load", env.pairs.load),
+    },
     baselines: { ...env.baselines, play: later("baselines", env.baselines.play) },
     benchmark: env.benchmark && {
       ...env.benchmark,

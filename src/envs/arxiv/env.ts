@@ -4,6 +4,7 @@ import { arxivBaselines } from "./baselines.ts";
 import { arxivBenchmark } from "./measures.ts";
 import { observationMessage } from "./observation.ts";
 import { type ArxivOptions, arxivOptions } from "./options.ts";
+import { arxivPairs } from "./pair-data.ts";
 import { arxivPolicies } from "./policies.ts";
 import { renderPrompt, renderSetupContext } from "./prompt.ts";
 import { type ParsedReply, parseReact, parseReactLenient } from "./protocol.ts";
@@ -66,6 +67,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   expert: (split, options) => expertRows(arxivSpec, split, options),
   rescore: rescoreLine,
   bad_cases: arxivBadCases,
+  pairs: arxivPairs,
   benchmark: arxivBenchmark,
   category: (task) => task.category,
 };

@@ -116,7 +116,8 @@ export async function loadRlVariations(options: ArxivOptions): Promise<LoadedTas
   return { tasks: [...parents, ...varied], sources };
 }
 
-async function trainBenchmark(split: string, options: ArxivOptions) {
+/** A train group and what is held out beside it. @throws UserError for any other group */
+export async function trainBenchmark(split: string, options: ArxivOptions) {
   const { file: name, group } = parseSplitName(split);
   if (name === null || group !== "train") {
     throw new UserError(`split '${split}': SFT data comes from a train group alone, named with its file: v3_81:train.`);
@@ -277,7 +278,7 @@ export function checkLeaks(entries: readonly SftTask[], benchmark: Benchmark): R
   const heldOutTexts = new Set(benchmark.heldOut.map(({ task }) => textKey(task)));
   const ids = new Set<string>();
   const refuse = (id: string, why: string): never => {
-    throw new UserError(`SFT data: task '${id}' ${why}.`);
+    throw new UserError(`training data: task '${id}' ${why}.`);
   };
   for (const { task, parent_id } of entries) {
     const { id } = task;

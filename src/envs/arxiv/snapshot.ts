@@ -3,8 +3,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
+import { canonicalJson } from "../../core/canonical-json.ts";
 import { UserError } from "../../core/errors.ts";
 import { describeIssues } from "../../core/tool.ts";
+
+export { canonicalJson };
 
 // A snapshot holds every answer that the tools can give, recorded once, so that an episode needs no network and is
 // the same on every machine.
@@ -100,15 +103,6 @@ export const snapshotSchema = z.strictObject({
 export type Paper = z.output<typeof paperSchema>;
 export type Snapshot = z.output<typeof snapshotSchema>;
 export type FigureRecord = z.output<typeof figureSchema>;
-
-/** JSON with sorted keys and no blanks: equal values give equal texts. */
-export function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, inner: unknown) =>
-    typeof inner === "object" && inner !== null && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
-}
 
 export function sha256(text: string): string {
   return createHash("sha256").update(text).digest("hex");
