@@ -115,6 +115,17 @@ export function parseSplitName(name: string): { file: string | null; group: stri
 }
 
 /**
+ * A group by its name, of v3_81 where no file is named. `from`: the file's name, as it was given.
+ * @throws UserError for a file or group that does not exist, an empty group, an `rl_train` that cannot be computed.
+ */
+export function readGroup(name: string): { file: SplitFile; from: string; group: string; ids: readonly string[] } {
+  const { file, group } = parseSplitName(name);
+  const from = file ?? DEFAULT_FILE;
+  const split = readSplitFile(from);
+  return { file: split.file, from, group, ids: groupIds(split, group) };
+}
+
+/**
  * The tasks of `[FILE:]GROUP`, or of several joined by commas, with the paper of each gold step attached. FILE defaults
  * to v3_81. `all` are the 81 tasks, `smoke` the 8.
  * @throws UserError for a name, file or group that does not exist, an empty group, an `rl_train` that cannot be
