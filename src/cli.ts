@@ -151,26 +151,47 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv snapshot --check --seed 20260820",
     "data arxiv snapshot-build --output snapshots/arxiv.json",
     "data arxiv snapshot-diff data/arxiv/snapshot.json snapshots/arxiv.json",
+    "data arxiv rates runs/bench-probe --output splits/mine.json",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
   ])
     .argument("<family>", "the environment")
     .argument(
       "<action>",
-      "snapshot, snapshot-build, snapshot-import, snapshot-diff, or sft for rows of worked solutions",
+      "snapshot, snapshot-build, snapshot-import, snapshot-diff, rates, or sft for rows of worked solutions",
     )
-    .argument("[files...]", "snapshot-import: the file to read; snapshot-diff: two snapshots")
+    .argument(
+      "[files...]",
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder",
+    )
     .option("--split <name>", "sft: where the solutions come from")
     .option("--output <file>", "where to write")
     .option("--seed <number>", "snapshot: the seed", readSeed)
     .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
     .option("--env-options <json>", "sft: options of the environment", readJsonObject("--env-options"))
+    .addOption(
+      new Option("--by <how>", "rates: what makes rl_train, a probe's informative groups or the middle band").choices([
+        "probe",
+        "bands",
+      ]),
+    )
+    .option("--group-size <number>", "rates: rollouts of a group of the probe; left out: 4", readGroupSize)
     .option("--json", "print the result as JSON")
     .action(async (family: string, action: string, files: string[], options: DataFlags) => {
-      const { split, output, seed, check, envOptions } = options;
+      const { split, output, seed, check, envOptions, by, groupSize } = options;
+      const rates = { by, group_size: groupSize };
       if (envOptions && action !== "sft") throw new UserError(`data ${family} ${action} takes no --env-options.`);
       const build = givenFlags(data, buildFlags);
       finish(
-        await runData(family, action, { split, output, seed, check, files, build, env_options: envOptions ?? {} }),
+        await runData(family, action, {
+          split,
+          output,
+          seed,
+          check,
+          files,
+          build,
+          rates,
+          env_options: envOptions ?? {},
+        }),
         options.json ?? false,
       );
     });
@@ -203,6 +224,8 @@ interface DataFlags {
   output?: string;
   seed?: number;
   check?: boolean;
+  by?: "probe" | "bands";
+  groupSize?: number;
   envOptions?: Record<string, unknown>;
   json?: boolean;
 }
@@ -282,6 +305,11 @@ function readSeed(text: string): number {
   const seed = Number(text);
   if (text.trim() !== "" && Number.isSafeInteger(seed) && seed >= 0) return seed;
   throw new UserError(`--seed is '${text}'; expected a whole number of 0 or more.`);
+}
+
+function readGroupSize(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) >= 2) return Number(text);
+  throw new UserError(`--group-size is '${text}'; expected a whole number of 2 or more.`);
 }
 
 function readTrial(text: string): number {

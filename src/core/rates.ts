@@ -10,6 +10,19 @@ export function band(strict_rate: number): Band {
   return strict_rate > 0.8 ? "ceiling" : "middle";
 }
 
+/** Rates of two parts of a split as one; a fact that differs counts as changed. */
+export function joinRates(one: MeasuredRates | null, other: MeasuredRates | null): MeasuredRates | null {
+  if (!one || !other) return one ?? other;
+  const differs = (["env", "model_sha256"] as const).filter((key) => one[key] !== other[key]);
+  return {
+    strict: { ...one.strict, ...other.strict },
+    selected: one.selected || other.selected,
+    env: one.env,
+    model_sha256: one.model_sha256,
+    stale: [...new Set([...one.stale, ...other.stale, ...differs.map((key) => `files that differ in ${key}`)])],
+  };
+}
+
 /** Rates of the tasks of a split. They hold for one policy in one world: another one is measured again. */
 export interface MeasuredRates {
   /** Strict success rate by task id, from 0 to 1. Not every task need have one. */

@@ -4,7 +4,8 @@ import { band } from "../../core/rates.ts";
 import type { Trajectory } from "../../core/trajectory.ts";
 import { arxivOptions } from "./options.ts";
 import { probe, probeHash } from "./probe.ts";
-import { measuredGroup, measuredRates, type RatesRequest, ratesSplit, worldMetadata } from "./rates.ts";
+import { measuredGroup, type RatesRequest, ratesSplit } from "./rates.ts";
+import { measuredRates, worldMetadata } from "./rates-world.ts";
 import { readSplitFile } from "./splits.ts";
 
 const options = arxivOptions.parse({});

@@ -1,27 +1,19 @@
 import { UserError } from "../../core/errors.ts";
-import type { MeasuredRates } from "../../core/rates.ts";
 import type { Trajectory } from "../../core/trajectory.ts";
-import type { ArxivOptions } from "./options.ts";
 import { probe } from "./probe.ts";
-import { canonicalJson } from "./snapshot.ts";
+import type { RatesMetadata } from "./rates-world.ts";
 import type { SplitFile } from "./split-file.ts";
 import { heldOutIn, TRAINING_GROUPS } from "./split-guards.ts";
 import { parseSplitFile, readGroup } from "./splits.ts";
-import { arxivTasks, fileHash, TASKS_FILE } from "./tasks.ts";
+import { arxivTasks } from "./tasks.ts";
 
 // Strict success rates of a policy on a train group, and the new version of the split that they make (arxiv.md 6.1, 6.2).
 
 /** Informative groups that a task needs to be trained on; with one it is dropped, with none it is a control. */
 const ENOUGH_GROUPS = 2;
 
-/** Options that can move a rate, besides the snapshot, whose hash stands beside them. */
-const OPTIONS = ["profile", "prompt", "protocol", "parser", "reward_weights"] as const;
-
 /** `probe`: rl_train are tasks whose groups differ in reward. `bands`: the groups stay, and rl_train is the middle band. */
 export type SelectBy = "probe" | "bands";
-
-/** What a rate depends on, as it stands in `rates_metadata`. */
-export type RatesMetadata = Record<string, string | number>;
 
 export interface MeasuredGroup {
   /** `FILE:GROUP`. */
@@ -49,6 +41,17 @@ export function measuredGroup(splits: readonly string[]): MeasuredGroup {
   return { name: `${from}:${group}`, file, ids };
 }
 
+/** @throws UserError naming a task of the log that is held out. */
+export function refuseHeldOut({ file }: MeasuredGroup, trajectories: readonly Trajectory[]): void {
+  const ids = [...new Set(trajectories.map(({ task_id }) => task_id))];
+  const held = heldOutIn(file, ids);
+  if (held) {
+    throw new UserError(
+      `the log has '${held.id}', which is held out (${held.group} of ${file.version}): rates select train tasks only.`,
+    );
+  }
+}
+
 /**
  * A new version of a split from valid trajectories: equally many trials of each task of the group.
  * @param path Where it will stand, for messages.
@@ -59,15 +62,7 @@ export function ratesSplit(
   trajectories: readonly Trajectory[],
   { by, group_size, version, path, metadata }: RatesRequest,
 ): SplitFile {
-  const held = heldOutIn(
-    group.file,
-    trajectories.map(({ task_id }) => task_id),
-  );
-  if (held) {
-    throw new UserError(
-      `the log has '${held.id}', which is held out (${held.group} of ${group.file.version}): rates select train tasks only.`,
-    );
-  }
+  refuseHeldOut(group, trajectories);
   const rates = strictRates(group, trajectories);
   const common = {
     version,
@@ -163,35 +158,3 @@ const BY_PROBE = {
   ceiling_control: "none: a constant reward, which need not be a good one",
   dropped: "exactly 1",
 };
-
-/** What the data and options of a measurement are known by. */
-export function worldMetadata(options: ArxivOptions): RatesMetadata {
-  return {
-    snapshot_sha256: fileHash(options.snapshot),
-    tasks_sha256: fileHash(TASKS_FILE),
-    env_options: optionsText(options),
-  };
-}
-
-const optionsText = (options: ArxivOptions): string =>
-  canonicalJson(Object.fromEntries(OPTIONS.map((key) => [key, options[key]])));
-
-/** A file's rates, and what has changed since they were measured. Metadata that was not recorded tells nothing. */
-export function measuredRates(file: SplitFile, group: string, options: ArxivOptions): MeasuredRates | null {
-  const { rates, rates_metadata: metadata = {} } = file;
-  if (!rates) return null;
-  const text = (key: string) => (metadata[key] === undefined ? null : String(metadata[key]));
-  const now = worldMetadata(options);
-  const names: Record<string, string> = {
-    snapshot_sha256: `another snapshot (${options.snapshot})`,
-    tasks_sha256: `other tasks (${TASKS_FILE})`,
-    env_options: `other env_options (${text("env_options")})`,
-  };
-  return {
-    strict: rates,
-    selected: group !== "train",
-    env: text("env"),
-    model_sha256: text("model_sha256"),
-    stale: Object.keys(names).flatMap((key) => (text(key) === null || text(key) === now[key] ? [] : names[key]!)),
-  };
-}

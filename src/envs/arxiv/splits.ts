@@ -2,11 +2,12 @@ import { existsSync, readdirSync } from "node:fs";
 import { basename } from "node:path";
 import { UserError } from "../../core/errors.ts";
 import { createRandom } from "../../core/random.ts";
-import { band } from "../../core/rates.ts";
+import { band, joinRates, type MeasuredRates } from "../../core/rates.ts";
 import type { LoadedTasks } from "../../core/task.ts";
 import { describeIssues } from "../../core/tool.ts";
 import type { ArxivOptions } from "./options.ts";
 import { attachExpectedPaperIds } from "./oracle.ts";
+import { measuredRates } from "./rates-world.ts";
 import { loadSnapshot, resolveDataFile } from "./snapshot.ts";
 import { type SplitFile, splitFileSchema, type TemplateKey, templateKey } from "./split-file.ts";
 import { checkSplitFile } from "./split-guards.ts";
@@ -131,12 +132,10 @@ export function readGroup(name: string): { file: SplitFile; from: string; group:
  * @throws UserError for a name, file or group that does not exist, an empty group, an `rl_train` that cannot be
  * computed, a gold step that the snapshot cannot replay.
  */
-export async function loadArxivSplit(
-  name: string,
-  options: Pick<ArxivOptions, "snapshot">,
-): Promise<LoadedTasks<ArxivTask>> {
+export async function loadArxivSplit(name: string, options: ArxivOptions): Promise<LoadedTasks<ArxivTask>> {
   const sources: Record<string, string> = { [options.snapshot]: fileHash(options.snapshot) };
   const tasks = new Map<string, ArxivTask>();
+  let rates: MeasuredRates | null = null;
   for (const part of name.split(",")) {
     const { file, group } = parseSplitName(part.trim());
     const smoke = file === null && group === "smoke";
@@ -148,11 +147,12 @@ export async function loadArxivSplit(
       const split = readSplitFile(file ?? DEFAULT_FILE);
       sources[split.path] = split.sha256;
       ids = groupIds(split, group);
+      rates = joinRates(rates, measuredRates(split.file, group, options));
     }
     const byId = new Map(set.tasks.map((task) => [task.id, task]));
     for (const id of ids) tasks.set(id, await withOracle(byId.get(id)!, options.snapshot));
   }
-  return { tasks: [...tasks.values()], sources };
+  return { tasks: [...tasks.values()], sources, rates };
 }
 
 /** By snapshot path: what the oracle found for each task, asked once a process. */
