@@ -1,7 +1,9 @@
+import { createHash } from "node:crypto";
 import {
   appendFileSync,
   cpSync,
   existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -11,6 +13,7 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { modelFiles } from "../benchmark/resume.ts";
 import { main } from "./cli.ts";
 import { arxiv } from "./envs/arxiv/env.ts";
 import { type SplitFile, splitFileSchema } from "./envs/arxiv/split-file.ts";
@@ -104,6 +107,35 @@ describe("a finished benchmark of a train group becomes a new version", () => {
     expect((await rates("train", "two.json")).code).toBe(0);
     const two = JSON.parse(readFileSync(join(folder, "two.json"), "utf8")) as SplitFile;
     expect({ ...two, version: "one" }).toEqual(JSON.parse(before));
+  });
+
+  test("of a model: its weights and its sampling are recorded; other weights and greedy play are refused", async () => {
+    const model = join(folder, "model");
+    mkdirSync(model);
+    writeFileSync(join(model, "model.safetensors"), "weights");
+    const ofModel = (temperature: number) =>
+      copy("train", (dir) => {
+        const log = join(dir, "trajectories", "rank-0.jsonl");
+        writeFileSync(log, readFileSync(log, "utf8").replaceAll('"random_tool"', JSON.stringify(`model:${model}`)));
+        const config = JSON.parse(readFileSync(join(dir, "config.json"), "utf8"));
+        writeFileSync(join(dir, "config.json"), JSON.stringify({ ...config, policy: `model:${model}`, temperature }));
+        changeManifest(dir, { details: { env: "arxiv@1", splits: ["train"], model_files: modelFiles(model) } });
+      });
+    const [warm, greedy] = [ofModel(0.7), ofModel(0)];
+    expect((await rates(warm, "model.json")).code).toBe(0);
+    const hash = (text: string) => createHash("sha256").update(text).digest("hex");
+    expect(readSplitFile(join(folder, "model.json")).file.rates_metadata).toMatchObject({
+      policy: `model:${model}`,
+      model_sha256: hash(`model.safetensors ${hash("weights")}\n`),
+      temperature: 0.7,
+      top_p: 1,
+    });
+    expect((await rates(greedy, "no.json")).stderr).toMatch(
+      /temperature is 0, so all rollouts of a group are the same/,
+    );
+    writeFileSync(join(model, "model.safetensors"), "other weights");
+    expect((await rates(warm, "no.json")).stderr).toMatch(/are no longer those that played/);
+    expect(existsSync(join(folder, "no.json"))).toBe(false);
   });
 
   test("rates of a changed prompt are told as stale", async () => {

@@ -140,7 +140,8 @@ function metadataOf(
   const model_sha256 = model === null ? null : modelHash(model);
   const options: ArxivOptions = arxivOptions.parse(config.env_options);
   const { top_p, top_k, min_p, max_turn_tokens, max_episode_tokens, max_context_tokens, max_turns } = config;
-  const budgets = temperature === null ? {} : { top_p, top_k, min_p, max_turn_tokens, max_episode_tokens };
+  const budgets: RatesMetadata =
+    temperature === null ? {} : { top_p, top_k, min_p, max_turn_tokens, max_episode_tokens };
   return {
     policy: config.policy,
     ...(model_sha256 === null ? {} : { model_sha256 }),
