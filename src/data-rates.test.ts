@@ -95,7 +95,11 @@ describe("a finished benchmark of a train group becomes a new version", () => {
     expect(told!.groups.rl_train).toBe(file.split.rl_train!.length);
     const split = await arxiv.load(`${join(folder, "probe.json")}:rl_train`);
     expect(split.ids).toEqual(file.split.rl_train);
-    expect(split.rates).toMatchObject({ selected: true, stale: [], env: "arxiv@1" });
+    expect(split.rates).toMatchObject({
+      selected: true,
+      stale: ["the policy random_tool, of which no weights were recorded"], // no model's rates, so of none to train
+      env: "arxiv@1",
+    });
   });
 
   test("the same log gives the same file, and what is there is never written over", async () => {
@@ -141,7 +145,26 @@ describe("a finished benchmark of a train group becomes a new version", () => {
   test("rates of a changed prompt are told as stale", async () => {
     await rates("train", "stale.json");
     const split = await arxiv.load(`${join(folder, "stale.json")}:rl_train`, { prompt: "minimal" });
-    expect(split.rates!.stale).toEqual([expect.stringMatching(/other env_options/)]);
+    expect(split.rates!.stale).toEqual([expect.anything(), expect.stringMatching(/other env_options/)]);
+  });
+});
+
+describe("grpo, before a model loads", () => {
+  const grpo = (...argv: string[]) => run("grpo", "--model", "models/tiny", "--runs-dir", runs, "--dry-run", ...argv);
+
+  test("refuses a group that was chosen by rates of another world", async () => {
+    await rates("train", "chosen.json");
+    const split = `${join(folder, "chosen.json")}:rl_train`;
+    const { code, stderr } = await grpo("--split", split, "--env-options", '{"prompt": "minimal"}');
+    expect(stderr).toMatch(/chosen\.json:rl_train were measured with .*; other env_options .*--stale-rates/);
+    expect(code).toBe(2);
+  });
+
+  test("refuses a curriculum over tasks that were not all measured", async () => {
+    const { code, stderr } = await grpo("--split", "v3_81:train", "--curriculum", "middle:5,floor");
+    expect(stderr).toMatch(/15 of 51 tasks of v3_81:train have no rate/);
+    expect(code).toBe(2);
+    expect((await grpo("--split", "v6:rl_train", "--curriculum", "middle")).stderr).toMatch(/has no measured rates/);
   });
 });
 

@@ -39,8 +39,13 @@ export function measuredRates(file: SplitFile, group: string, options: ArxivOpti
     selected: group !== "train",
     env: text("env"),
     model_sha256: text("model_sha256"),
-    stale: FACTS.filter((fact) => text(fact) !== null && text(fact) !== WORLD[fact](options)).map(
-      (fact) => changed[fact],
-    ),
+    stale: [
+      ...(text("policy") !== null && text("model_sha256") === null
+        ? [`the policy ${text("policy")}, of which no weights were recorded`]
+        : []),
+      ...FACTS.filter((fact) => text(fact) !== null && text(fact) !== WORLD[fact](options)).map(
+        (fact) => changed[fact],
+      ),
+    ],
   };
 }
