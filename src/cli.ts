@@ -152,18 +152,20 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv snapshot --check --seed 20260820",
     "data arxiv snapshot-build --output snapshots/arxiv.json",
     "data arxiv snapshot-diff data/arxiv/snapshot.json snapshots/arxiv.json",
+    "data arxiv rates runs/bench-probe --output splits/mine.json",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
     "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
   ])
     .argument("<family>", "the environment")
     .argument(
       "<action>",
-      "snapshot, snapshot-build, snapshot-import, snapshot-diff, sft for rows of worked solutions, or dpo for pairs of " +
-        "trajectories",
+      "snapshot, snapshot-build, snapshot-import, snapshot-diff, rates, sft for rows of worked solutions, or dpo for " +
+        "pairs of trajectories",
     )
     .argument(
       "[files...]",
-      "snapshot-import: the file to read; snapshot-diff: two snapshots; dpo: logs, folders of runs, stored trajectories",
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo: logs, " +
+        "folders of runs, stored trajectories",
     )
     .option("--split <name>", "sft, dpo: whose tasks")
     .option("--output <file>", "where to write")
@@ -174,14 +176,22 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     )
     .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
     .option("--env-options <json>", "sft, dpo: options of the environment", readJsonObject("--env-options"))
+    .addOption(
+      new Option("--by <how>", "rates: what makes rl_train, a probe's informative groups or the middle band").choices([
+        "probe",
+        "bands",
+      ]),
+    )
+    .option("--group-size <number>", "rates: rollouts of a group of the probe; left out: 4", readGroupSize)
     .option("--json", "print the result as JSON")
     .action(async (family: string, action: string, files: string[], options: DataFlags) => {
-      const { split, output, seed, check, envOptions } = options;
+      const { split, output, seed, check, envOptions, by, groupSize } = options;
       if (envOptions && action !== "sft" && action !== "dpo")
         throw new UserError(`data ${family} ${action} takes no --env-options.`);
       const given = {
         build: givenFlags(data, buildFlags),
         pairs: givenFlags(data, pairFlags),
+        rates: { by, group_size: groupSize },
         env_options: envOptions ?? {},
       };
       finish(await runData(family, action, { split, output, seed, check, files, ...given }), options.json ?? false);
@@ -216,6 +226,8 @@ interface DataFlags {
   output?: string;
   seed?: number;
   check?: boolean;
+  by?: "probe" | "bands";
+  groupSize?: number;
   envOptions?: Record<string, unknown>;
   json?: boolean;
 }
@@ -295,6 +307,11 @@ function readSeed(text: string): number {
   const seed = Number(text);
   if (text.trim() !== "" && Number.isSafeInteger(seed) && seed >= 0) return seed;
   throw new UserError(`--seed is '${text}'; expected a whole number of 0 or more.`);
+}
+
+function readGroupSize(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) >= 2) return Number(text);
+  throw new UserError(`--group-size is '${text}'; expected a whole number of 2 or more.`);
 }
 
 function readTrial(text: string): number {

@@ -3,6 +3,7 @@ import { kebab } from "./config.ts";
 import { UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { describeIssues } from "./core/tool.ts";
+import type { RatesOptions } from "./data-rates.ts";
 import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
 import { loadSnapshot, resolveDataFile, snapshotText } from "./envs/arxiv/snapshot.ts";
 import { generateSnapshot, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
@@ -25,12 +26,14 @@ export interface DataOptions {
   build?: Record<string, unknown>;
   /** Settings of pairs that the user gave, by key. */
   pairs?: Record<string, unknown>;
+  /** Settings of `rates` that the user gave. */
+  rates?: RatesOptions;
   env_options: Record<string, unknown>;
 }
 
 /** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
-  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "sft", "dpo"],
+  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
@@ -38,6 +41,10 @@ export async function runData(family: string, action: string, options: DataOptio
   if (action === "dpo") return writePairs(family, options);
   const [pairFlag] = Object.keys(options.pairs ?? {});
   if (pairFlag) throw new UserError(`--${kebab(pairFlag)} is of data ${family} dpo; ${action} does not take it.`);
+  const ratesFlag = Object.entries(options.rates ?? {}).find(([, value]) => value !== undefined)?.[0];
+  if (ratesFlag !== undefined && !(family === "arxiv" && action === "rates"))
+    throw new UserError(`--${kebab(ratesFlag)} is of data arxiv rates; data ${family} ${action} does not take it.`);
+  if (family === "arxiv" && action === "rates") return makeRates(options);
   if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
   if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
   refuseBuildFlags(`data ${family} ${action}`, options, []);
@@ -49,6 +56,15 @@ export async function runData(family: string, action: string, options: DataOptio
 function unknownAction(family: string, action: string): UserError {
   const actions = dataActions[family] ?? ["sft", "dpo"];
   return new UserError(`data ${family} has no action '${action}'; expected one of ${actions.join(", ")}.`);
+}
+
+async function makeRates(options: DataOptions): Promise<RunResult> {
+  const { split, seed, check, output, files = [], rates = {} } = options;
+  if (split !== undefined || seed !== undefined || check)
+    throw new UserError("data arxiv rates takes neither --split nor --seed nor --check: the benchmark says them.");
+  refuseBuildFlags("data arxiv rates", options, []);
+  const { ratesAction } = await import("./data-rates.ts");
+  return ratesAction(files, output, rates);
 }
 
 async function runSnapshot(action: string, options: DataOptions): Promise<RunResult> {

@@ -9,8 +9,10 @@ from trainers import grpo
 from trainers.grpo import (
     RolloutCallback,
     build_trainer,
+    draw_prompts,
     plan_episodes,
     rollout_metrics,
+    stage_at,
     stream_seed,
     trainer_fields,
 )
@@ -388,3 +390,44 @@ def test_metrics_are_of_the_rollouts_that_count():
         "reward_components/tool": 0.5,
         "reward_weights/format": 0.3,
     }
+
+
+STAGES = [{"from_step": 0, "task_ids": ["a"]}, {"from_step": 2, "task_ids": ["b", "c", "d"]}]
+
+
+@pytest.mark.parametrize(("step", "stage"), [(0, 0), (1, 0), (2, 1), (3, 1), (10**6, 1)])
+def test_the_stage_follows_from_the_step(step, stage):
+    assert stage_at(STAGES, step) == stage
+
+
+def test_a_curriculum_draws_whole_groups_of_the_stage_and_the_same_ones_again():
+    for step in range(6):
+        prompts = draw_prompts(STAGES, 20, 4, 5, step, 0, 0)
+        groups = [prompts[place : place + 4] for place in range(0, 20, 4)]
+        assert all(len(set(group)) == 1 for group in groups)
+        assert {group[0] for group in groups[:3]} == ({"a"} if step < 2 else {"b", "c", "d"})
+        assert prompts == draw_prompts(STAGES, 20, 4, 5, step, 0, 0)
+        # Two processes: each draws its part of the same batch, groups across the border included.
+        assert prompts == draw_prompts(STAGES, 10, 4, 5, step, 0, 0) + draw_prompts(STAGES, 10, 4, 5, step, 0, 10)
+    orders = {tuple(draw_prompts(STAGES, 20, 4, seed, step, 0, 0)) for step in range(2, 12) for seed in (5, 6)}
+    assert len(orders) > 5
+
+
+def test_training_plays_the_tasks_of_its_stage(request_of):
+    host = FakeHost()
+    grpo.run(request_of(trainer={"max_steps": 3}, stages=STAGES), host)
+    played = [{each["task_id"] for each in start["episodes"]} for start in host.starts]
+    assert [start["policy_step"] for start in host.starts] == [0, 1, 2]
+    assert played[:2] == [{"a"}, {"a"}] and len(played[2]) == 2 and played[2] < {"b", "c", "d"}
+    assert [log["metrics"]["curriculum/stage"] for log in host.logs[:3]] == [0, 0, 1]
+
+
+def test_a_run_that_goes_on_is_in_the_stage_of_an_unbroken_one(request_of):
+    """What a restart keeps is the trainer's step: from it alone follows what is played."""
+    unbroken = FakeHost()
+    grpo.run(request_of(trainer={"max_steps": 3}, stages=STAGES), unbroken)
+    request, host = request_of(stages=STAGES), FakeHost()
+    trainer, sampler = build_trainer(request, load_policy(request), host)
+    trainer.state.global_step = 2
+    sampler(["a"] * 4 + ["b"] * 4, trainer)
+    assert host.starts[0]["episodes"] == unbroken.starts[2]["episodes"]

@@ -5,6 +5,7 @@ Which task, which seed, what was sampled and what it earned is decided here and 
 
 import hashlib
 import math
+import random
 import time
 from collections import defaultdict
 
@@ -78,6 +79,10 @@ class RolloutSampler:
         self._draw = (step, self._draw[1] + 1 if self._draw[0] == step else 0)
         seed = self.request["seed"]
         first = trainer.accelerator.process_index * len(prompts)
+        stages = self.request.get("stages") or []
+        if stages:
+            self.gauge.add("curriculum/stage", stage_at(stages, step))
+            prompts = draw_prompts(stages, len(prompts), self.group, seed, *self._draw, first)
         episodes = plan_episodes(prompts, self.group, seed, *self._draw, first)
         params = SamplingParams(**self.request["sampling"], seed=stream_seed(seed, "sampling", *self._draw))
 
@@ -274,6 +279,26 @@ def rollout_metrics(reward, parts, metrics, success, ended_by, ended_why, turns)
                 family[name if "/" in name else f"rollout/{name}"].append(value)
     means = {name: sum(map(float, each)) / len(each) for name, each in (family | values).items()}
     return {"rollout/invalid": 1 - len(rows) / len(reward), **means}
+
+
+def stage_at(stages: list[dict], step: int) -> int:
+    """The index of the stage of an optimizer step. `stages` rise from `from_step` 0."""
+    return max(index for index, stage in enumerate(stages) if stage["from_step"] <= step)
+
+
+def draw_prompts(stages: list[dict], rows: int, group: int, seed: int, step: int, draw: int, first: int) -> list[str]:
+    """The task ids of a batch under a curriculum, each repeated for its group, in the place of the dataset's.
+
+    They follow from the arguments alone, so a run that goes on at a step draws what an unbroken one would. The tasks of
+    the stage come in a shuffled order, and again in another one where there are more groups than tasks. `first` is the
+    place of the first row in the batch of all processes.
+    """
+    task_ids = stages[stage_at(stages, step)]["task_ids"]
+    shuffle = random.Random(stream_seed(seed, "curriculum", step, draw))
+    order: list[str] = []
+    while len(order) * group < first + rows:
+        order += shuffle.sample(task_ids, len(task_ids))
+    return [order[place // group] for place in range(first, first + rows)]
 
 
 def plan_episodes(prompts: list[str], group: int, seed: int, step: int, draw: int, first: int = 0) -> list[dict]:

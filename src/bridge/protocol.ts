@@ -239,6 +239,8 @@ export const entries = {
       /** The policy's name in the log. */
       policy: z.string(),
       task_ids: z.array(z.string()).min(1),
+      /** From which optimizer step on groups are drawn from which of the tasks, rising from 0; []: always from all. */
+      stages: z.array(z.strictObject({ from_step: count, task_ids: z.array(z.string()).min(1) })).default([]),
       sampling,
     }),
     result: z.looseObject({ ...trained, rollouts: count, ask_s }),

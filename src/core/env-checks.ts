@@ -94,6 +94,15 @@ export function checkContinuation(env_id: string, style: Continuation | null): C
 const tasksSchema = z.object({
   tasks: z.array(z.looseObject({ id: z.string().min(1) })).min(1, "a split has at least one task"),
   sources: z.record(z.string(), z.string()),
+  rates: z
+    .object({
+      strict: z.record(z.string(), z.number().min(0).max(1)),
+      selected: z.boolean(),
+      env: z.string().nullable(),
+      model_sha256: z.string().nullable(),
+      stale: z.array(z.string()),
+    })
+    .nullish(),
 });
 
 /** @throws UserError where `load` gives no tasks, an id twice, or a task whose turns have no limit */

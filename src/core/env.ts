@@ -9,6 +9,7 @@ import type { BenchmarkRules } from "./measure.ts";
 import type { Message } from "./message.ts";
 import type { PairEnd, PairRules, PairTurn } from "./pair.ts";
 import { createRandom, type Random } from "./random.ts";
+import type { MeasuredRates } from "./rates.ts";
 import type { FinishedEpisode, RewardComponent, Score } from "./reward.ts";
 import type { ExpertRow, LoadedTasks, TaskBase } from "./task.ts";
 import { describeIssues, type Tool } from "./tool.ts";
@@ -116,6 +117,8 @@ export interface TaskSet {
   split: string;
   ids: readonly string[];
   sources: Record<string, string>;
+  /** Left out: none were measured. */
+  rates?: MeasuredRates | null;
   category(task_id: string): string;
   max_turns(task_id: string): number;
   start(task_id: string, options: EpisodeOptions): Promise<Episode>;
@@ -193,7 +196,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     return seal(split, options, await loadTasks(split, options)).set;
   }
 
-  function seal(split: string, options: Options, { tasks, sources }: LoadedTasks<Task>) {
+  function seal(split: string, options: Options, { tasks, sources, rates = null }: LoadedTasks<Task>) {
     const byId = new Map(tasks.map((task) => [task.id, task]));
     function find(task_id: string): Task {
       const task = byId.get(task_id);
@@ -208,6 +211,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       split,
       ids: tasks.map((task) => task.id),
       sources,
+      rates,
       category: (task_id) => spec.category?.(find(task_id)) ?? name,
       max_turns: (task_id) => (typeof spec.max_turns === "number" ? spec.max_turns : spec.max_turns(find(task_id))),
       start: (task_id, episode) => startEpisode(spec, find(task_id), options, episode),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { type Message, messageSchema } from "./message.ts";
+import type { MeasuredRates } from "./rates.ts";
 
 /** The least a task is: an id. A family's own fields stand beside it, checked by the family's schema. */
 export interface TaskBase {
@@ -11,6 +12,8 @@ export interface LoadedTasks<Task extends TaskBase> {
   tasks: readonly Task[];
   /** Files read, by path relative to the project, with the SHA-256 of each: the manifest's account of the data. */
   sources: Record<string, string>;
+  /** How often a policy solved them, where that was measured. */
+  rates?: MeasuredRates | null;
 }
 
 /** A worked solution of a task, reply by reply: proves that it can be solved, and is SFT data. */

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { closeSync, fsyncSync, linkSync, mkdirSync, openSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname } from "node:path";
-import { pathProblem } from "./errors.ts";
+import { pathProblem, UserError } from "./errors.ts";
 
 /** Writes a file so that a reader sees the old one or the new one, never half of it. Makes its folder. */
 export function writeWhole(path: string, content: string | Uint8Array): void {
@@ -19,5 +19,22 @@ export function writeWhole(path: string, content: string | Uint8Array): void {
   } catch (error) {
     rmSync(temporary, { force: true });
     throw pathProblem(error, path) ?? error;
+  }
+}
+
+/**
+ * Writes a file that is not there yet, whole or not at all.
+ * @throws UserError where it is there, even if it came between a check and this.
+ */
+export function writeNew(path: string, content: string): void {
+  const aside = `${path}.${randomUUID().slice(0, 8)}.new`;
+  writeWhole(aside, content);
+  try {
+    linkSync(aside, path);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") throw new UserError(`${path} is there already.`);
+    throw pathProblem(error, path) ?? error;
+  } finally {
+    rmSync(aside, { force: true });
   }
 }

@@ -9,6 +9,7 @@ import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
 import { openTrajectoryLog } from "../trajectory-log.ts";
+import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -89,6 +90,7 @@ export const grpo = defineRecipe({
       .max(1)
       .default(0.2)
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
+    ...curriculumKeys,
     ...loraKeys,
     ...chatKeys,
     ...trainerKey("GRPOConfig"),
@@ -117,8 +119,16 @@ export const grpo = defineRecipe({
       ...groupProblems(given.trainer),
       ...turnProblems(tasks, given.max_turns),
     ]);
+    const { max_steps } = given.trainer;
+    const steps = typeof max_steps === "number" && max_steps > 0 ? max_steps : null;
+    const stages = planCurriculum(given.curriculum, tasks, steps);
+    const measured = { env_id: env.id, curriculum: given.curriculum };
+    if (!given.stale_rates) refuseStaleRates(split, staleRates(tasks, { ...measured, model: null }));
     const model = given.model === null ? await startingPolicy(given, context) : localPath(given.model);
     const config = { ...given, model, split };
+    const stale = staleRates(tasks, { ...measured, model });
+    if (!config.stale_rates) refuseStaleRates(split, stale);
+    for (const change of stale) progress.line(`The rates of ${split} were measured with ${change}.`);
 
     const python = await startPython({ interpreter: config.python ?? undefined });
     try {
@@ -141,7 +151,15 @@ export const grpo = defineRecipe({
         seed: config.seed,
         ...(await describePython(python)),
         data: tasks.sources,
-        details: { env: env.id, split, tasks: tasks.ids.length, dapo: config.dapo, dynamic_sampling: false, algorithm },
+        details: {
+          env: env.id,
+          split,
+          tasks: tasks.ids.length,
+          dapo: config.dapo,
+          dynamic_sampling: false,
+          algorithm,
+          curriculum: stages,
+        },
       });
       const metrics = openMetrics(run.path("metrics.jsonl"));
       const log = openTrajectoryLog(run.path("trajectories", "rank-0.jsonl"));
@@ -171,6 +189,7 @@ export const grpo = defineRecipe({
           chat_template_kwargs,
           continuation,
           task_ids: tasks.ids,
+          stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
           sampling: samplingOf(config),
         });
         const before = python.stats().crossing_ms;

@@ -8,6 +8,7 @@ import { type DerivedTask, derivedTasks, variations, worldOf } from "./derivatio
 import type { ArxivOptions } from "./options.ts";
 import { attachExpectedPaperIds } from "./oracle.ts";
 import { canonicalJson, loadSnapshot, sha256 } from "./snapshot.ts";
+import { textKey } from "./split-guards.ts";
 import { loadArxivSplit, parseSplitName, readSplitFile, withOracle } from "./splits.ts";
 import { arxivTasks, fileHash, smokeTasks, TASKS_FILE } from "./tasks.ts";
 import type { ArxivState, ArxivTask } from "./types.ts";
@@ -244,8 +245,6 @@ async function playGold(
 
 // ---- leak guards ----
 
-/** Case and blanks make no other text. */
-const textKey = (text: string): string => text.trim().replace(/\s+/g, " ").toLowerCase();
 const toolsOf = (calls: ArxivTask["steps"]): string => calls.map(({ tool }) => tool).join(" ");
 
 /**

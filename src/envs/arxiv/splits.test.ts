@@ -3,8 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { band } from "../../core/rates.ts";
 import { arxivOptions } from "./options.ts";
-import { arxivSplits, band, loadArxivSplit, makeSplit, readSplitFile, type SplitFile, templateKey } from "./splits.ts";
+import { type SplitFile, templateKey } from "./split-file.ts";
+import { arxivSplits, loadArxivSplit, makeSplit, readSplitFile } from "./splits.ts";
 import { arxivTasks } from "./tasks.ts";
 
 const options = arxivOptions.parse({});

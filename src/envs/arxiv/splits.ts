@@ -1,13 +1,16 @@
 import { existsSync, readdirSync } from "node:fs";
 import { basename } from "node:path";
-import { z } from "zod";
 import { UserError } from "../../core/errors.ts";
 import { createRandom } from "../../core/random.ts";
+import { band, joinRates, type MeasuredRates } from "../../core/rates.ts";
 import type { LoadedTasks } from "../../core/task.ts";
 import { describeIssues } from "../../core/tool.ts";
 import type { ArxivOptions } from "./options.ts";
 import { attachExpectedPaperIds } from "./oracle.ts";
+import { measuredRates } from "./rates-world.ts";
 import { loadSnapshot, resolveDataFile } from "./snapshot.ts";
+import { type SplitFile, splitFileSchema, type TemplateKey, templateKey } from "./split-file.ts";
+import { checkSplitFile } from "./split-guards.ts";
 import { fileHash, readJsonFile, readTaskFile, SMOKE_TASKS_FILE, TASKS_FILE } from "./tasks.ts";
 import type { ArxivTask } from "./types.ts";
 
@@ -34,72 +37,47 @@ export const arxivSplits = [
   "all",
 ] as const;
 
-const rate = z.number().min(0).max(1);
-
-export const splitFileSchema = z.strictObject({
-  version: z.string().min(1),
-  task_set: z.literal("expanded"),
-  task_count: z.int().positive(),
-  /** The split file, or FILE:GROUP, that this one was made from; null: the task set itself. */
-  derived_from: z.string().nullable(),
-  split: z.record(z.string(), z.array(z.string())),
-  /** Template keys (template or category, number of calls) that only ood_test may have. */
-  ood_keys: z.array(z.tuple([z.string(), z.int().nonnegative()])),
-  /** Tasks that were looked at while the protocol was made: never called held-out. */
-  pilot_dev_ids: z.array(z.string()),
-  /** Strict success rate by task id, of the model that `rates_metadata` names. */
-  rates: z.record(z.string(), rate).optional(),
-  rates_metadata: z.record(z.string(), z.union([z.string(), z.number()])).optional(),
-  policy: z.record(z.string(), z.string()),
-});
-
-export type SplitFile = z.output<typeof splitFileSchema>;
-
-/** Strict success rates from 0.2 to 0.8, both included, where a group's rewards are likely to differ. */
-export type Band = "floor" | "middle" | "ceiling";
-export function band(strict_rate: number): Band {
-  if (strict_rate < 0.2) return "floor";
-  return strict_rate > 0.8 ? "ceiling" : "middle";
-}
-
 /**
  * A split file by its name in data/arxiv/splits or by a path that ends in .json.
- * @throws UserError for a file that is missing or broken, that names a task twice or one that does not exist.
+ * @throws UserError for a file that is missing or broken, or that breaks a guard of `checkSplitFile`.
  */
 export function readSplitFile(name: string): { file: SplitFile; path: string; sha256: string } {
-  const path = name.endsWith(".json") ? name : `${SPLITS_FOLDER}/${name}.json`;
+  return readVersion(name, []);
+}
+
+/** @param above The files that were made from this one, each from the next. */
+function readVersion(name: string, above: readonly string[]): { file: SplitFile; path: string; sha256: string } {
+  const path = splitPath(name);
+  if (above.includes(path)) throw new UserError(`${path}: it was made from itself (derived_from).`);
   if (!existsSync(resolveDataFile(path))) {
     throw new UserError(`no split file '${name}' (${path}); there are ${splitFileNames().join(", ")}.`);
   }
   const { value, sha256 } = readJsonFile(path);
+  return { file: parseSplitFile(value, path, above), path, sha256 };
+}
+
+const splitPath = (name: string): string => (name.endsWith(".json") ? name : `${SPLITS_FOLDER}/${name}.json`);
+
+/**
+ * @param path Where it stands, or will stand.
+ * @throws UserError naming the path, for what is no split file, and for one that breaks a guard of `checkSplitFile`.
+ */
+export function parseSplitFile(value: unknown, path: string, above: readonly string[] = []): SplitFile {
   const parsed = splitFileSchema.safeParse(value);
   if (!parsed.success) throw new UserError(`${path}: ${describeIssues(parsed.error)}.`);
-  checkSplitFile(parsed.data, readTaskFile(TASKS_FILE).tasks, path);
-  return { file: parsed.data, path, sha256 };
+  checkSplitFile(parsed.data, readTaskFile(TASKS_FILE).tasks, path, (derived_from) => {
+    const { file: name, group } = derived_from.includes(":")
+      ? parseSplitName(derived_from)
+      : { file: derived_from, group: null };
+    const isThere = existsSync(resolveDataFile(splitPath(name ?? DEFAULT_FILE)));
+    return { group, file: isThere ? readVersion(name ?? DEFAULT_FILE, [...above, path]).file : null };
+  });
+  return parsed.data;
 }
 
 function splitFileNames(): string[] {
   const names = readdirSync(resolveDataFile(SPLITS_FOLDER)).filter((name) => name.endsWith(".json"));
   return names.map((name) => basename(name, ".json")).sort();
-}
-
-function checkSplitFile(file: SplitFile, tasks: readonly ArxivTask[], path: string): void {
-  if (file.task_count !== tasks.length) {
-    throw new UserError(`${path}: made for ${file.task_count} tasks, but ${TASKS_FILE} has ${tasks.length}.`);
-  }
-  const known = new Set(tasks.map(({ id }) => id));
-  const groupOf = new Map<string, string>();
-  for (const [group, ids] of Object.entries(file.split)) {
-    for (const id of ids) {
-      if (!known.has(id)) throw new UserError(`${path}: ${group} names '${id}', which is no task of ${TASKS_FILE}.`);
-      const other = groupOf.get(id);
-      if (other) throw new UserError(`${path}: '${id}' stands in ${other} and in ${group}; groups must be disjoint.`);
-      groupOf.set(id, group);
-    }
-  }
-  for (const id of [...file.pilot_dev_ids, ...Object.keys(file.rates ?? {})]) {
-    if (!known.has(id)) throw new UserError(`${path}: '${id}' is no task of ${TASKS_FILE}.`);
-  }
 }
 
 /** The task ids of a group. `rl_train`, where it is not stored, is train ∩ middle band. */
@@ -122,9 +100,6 @@ function middleBand(file: SplitFile, path: string): string[] {
       `${path}: rl_train is train ∩ middle band, but the file has no rates. Measure them, or use v6:rl_train.`,
     );
   }
-  const heldOut = Object.keys(rates).find((id) => !train.has(id));
-  if (heldOut)
-    throw new UserError(`${path}: it has a rate of '${heldOut}', which is held out: rates select train tasks only.`);
   const ids = [...train].filter((id) => rates[id] !== undefined && band(rates[id]) === "middle");
   if (ids.length === 0) throw new UserError(`${path}: rl_train is empty: no rate lies in [0.2, 0.8].`);
   return ids;
@@ -141,17 +116,26 @@ export function parseSplitName(name: string): { file: string | null; group: stri
 }
 
 /**
+ * A group by its name, of v3_81 where no file is named. `from`: the file's name, as it was given.
+ * @throws UserError for a file or group that does not exist, an empty group, an `rl_train` that cannot be computed.
+ */
+export function readGroup(name: string): { file: SplitFile; from: string; group: string; ids: readonly string[] } {
+  const { file, group } = parseSplitName(name);
+  const from = file ?? DEFAULT_FILE;
+  const split = readSplitFile(from);
+  return { file: split.file, from, group, ids: groupIds(split, group) };
+}
+
+/**
  * The tasks of `[FILE:]GROUP`, or of several joined by commas, with the paper of each gold step attached. FILE defaults
  * to v3_81. `all` are the 81 tasks, `smoke` the 8.
  * @throws UserError for a name, file or group that does not exist, an empty group, an `rl_train` that cannot be
  * computed, a gold step that the snapshot cannot replay.
  */
-export async function loadArxivSplit(
-  name: string,
-  options: Pick<ArxivOptions, "snapshot">,
-): Promise<LoadedTasks<ArxivTask>> {
+export async function loadArxivSplit(name: string, options: ArxivOptions): Promise<LoadedTasks<ArxivTask>> {
   const sources: Record<string, string> = { [options.snapshot]: fileHash(options.snapshot) };
   const tasks = new Map<string, ArxivTask>();
+  let rates: MeasuredRates | null = null;
   for (const part of name.split(",")) {
     const { file, group } = parseSplitName(part.trim());
     const smoke = file === null && group === "smoke";
@@ -163,11 +147,12 @@ export async function loadArxivSplit(
       const split = readSplitFile(file ?? DEFAULT_FILE);
       sources[split.path] = split.sha256;
       ids = groupIds(split, group);
+      rates = joinRates(rates, measuredRates(split.file, group, options));
     }
     const byId = new Map(set.tasks.map((task) => [task.id, task]));
     for (const id of ids) tasks.set(id, await withOracle(byId.get(id)!, options.snapshot));
   }
-  return { tasks: [...tasks.values()], sources };
+  return { tasks: [...tasks.values()], sources, rates };
 }
 
 /** By snapshot path: what the oracle found for each task, asked once a process. */
@@ -179,13 +164,6 @@ export function withOracle(task: ArxivTask, snapshotPath: string): Promise<Arxiv
   const found = known.get(task) ?? attachExpectedPaperIds(task, loadSnapshot(snapshotPath));
   known.set(task, found);
   return found;
-}
-
-export type TemplateKey = readonly [template: string, calls: number];
-
-/** What a split keeps together: the template (or category) and how many calls the gold solution has. */
-export function templateKey(task: Pick<ArxivTask, "template" | "category" | "steps">): TemplateKey {
-  return [task.template ?? task.category, task.steps.length];
 }
 
 export interface SplitPlan {
