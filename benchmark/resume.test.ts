@@ -163,7 +163,11 @@ describe("what can't go on is told, and nothing is touched", () => {
 
   test.each<[string, string[], RegExp]>([
     ["no name", [], /resume is set without a name: say which benchmark/],
-    ["no such run", ["--name", "unborken"], /unborken holds no run; only a benchmark can go on/],
+    [
+      "no such run",
+      ["--name", "unborken"],
+      /unborken holds no run, or a broken manifest.json; only a benchmark can go on/,
+    ],
     [
       "other settings",
       ["--name", "unbroken", "--seed", "46", "--policy", "gold"],

@@ -34,7 +34,7 @@ export function readResumed(config: PlayConfig, given: ReadonlySet<string>): Res
   const manifest = readManifest(dir);
   if (manifest?.recipe !== "bench")
     throw new UserError(
-      `${dir} holds ${manifest ? `a run of ${manifest.recipe}` : "no run"}; only a benchmark can go on. Leave out --resume to start one.`,
+      `${dir} holds ${manifest ? `a run of ${manifest.recipe}` : "no run, or a broken manifest.json"}; only a benchmark can go on. Leave out --resume to start one.`,
     );
   const stored = readStored(join(dir, "config.json"));
   const changed = [...given].filter((key) => !FREE_KEYS.has(key) && !(key === "policy" && config.policy === "api:"));

@@ -232,6 +232,24 @@ describe("what is no measurement of a train group is refused, and nothing is wri
       () => [copy("train", (dir) => changeManifest(dir, { details: { env: "arxiv@0", splits: ["train"] } })), []],
       /played in arxiv@0, not in arxiv@1/,
     ],
+    [
+      "a manifest without the split",
+      () => [copy("train", (dir) => changeManifest(dir, { details: { env: "arxiv@1", splits: [5] } })), []],
+      /its manifest does not say which split was played/,
+    ],
+    ["a broken manifest", () => [copy("train", (dir) => changeManifest(dir, { data: null })), []], /holds no run, or/],
+    [
+      "options that the environment does not have",
+      () => [
+        copy("train", (dir) => {
+          const path = join(dir, "config.json");
+          const config = JSON.parse(readFileSync(path, "utf8"));
+          writeFileSync(path, JSON.stringify({ ...config, env_options: { gone: 1 } }));
+        }),
+        [],
+      ],
+      /env_options of arxiv: .*gone/,
+    ],
     ["a folder without a run", () => ["nowhere", []], /holds no run/],
     ["groups that do not divide", () => ["train", ["--group-size", "3"]], /do not divide into groups of 3/],
     ["a single group", () => ["train", ["--group-size", "8"]], /1 group of 8 a task/],

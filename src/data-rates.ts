@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from "node:fs";
 import { basename, join } from "node:path";
+import { z } from "zod";
 import { benchConfig, type PlayConfig } from "../benchmark/config.ts";
 import { modelOf } from "../benchmark/play.ts";
 import { modelFiles } from "../benchmark/resume.ts";
@@ -8,7 +9,7 @@ import { errorText, UserError } from "./core/errors.ts";
 import { BANDS, band } from "./core/rates.ts";
 import { writeNew } from "./core/whole-file.ts";
 import { arxiv } from "./envs/arxiv/env.ts";
-import { type ArxivOptions, arxivOptions } from "./envs/arxiv/options.ts";
+import type { ArxivOptions } from "./envs/arxiv/options.ts";
 import { measuredGroup, ratesSplit, refuseHeldOut, type SelectBy } from "./envs/arxiv/rates.ts";
 import { type RatesMetadata, worldMetadata } from "./envs/arxiv/rates-world.ts";
 import { resolveDataFile } from "./envs/arxiv/snapshot.ts";
@@ -60,7 +61,7 @@ export function ratesAction(files: readonly string[], output: string | undefined
       throw error instanceof UserError ? new UserError(`${dir}: ${error.message}`) : error;
     }
   };
-  const group = told(() => measuredGroup(manifest.details.splits as string[]));
+  const group = told(() => measuredGroup(splitsOf(manifest)));
   refuseChangedData(dir, manifest);
   const { temperature, greedy } = sampling(config);
   if (by === "probe" && greedy)
@@ -95,7 +96,7 @@ function readBench(dir: string): { manifest: Manifest; config: PlayConfig } {
   const manifest = readManifest(dir);
   if (manifest?.recipe !== "bench")
     throw new UserError(
-      `${dir} holds ${manifest ? `a run of ${manifest.recipe}` : "no run"}; rates come from a benchmark.`,
+      `${dir} holds ${manifest ? `a run of ${manifest.recipe}` : "no run, or a broken manifest.json"}; rates come from a benchmark.`,
     );
   if (manifest.status !== "completed")
     throw new UserError(`${dir}: the benchmark is ${manifest.status}, not completed. Go on with bench --resume.`);
@@ -108,6 +109,12 @@ function readBench(dir: string): { manifest: Manifest; config: PlayConfig } {
   if (manifest.details.env !== arxiv.id)
     throw new UserError(`${dir}: played in ${String(manifest.details.env)}, not in ${arxiv.id}. Measure again.`);
   return { manifest, config };
+}
+
+function splitsOf({ details }: Manifest): string[] {
+  const parsed = z.array(z.string()).min(1).safeParse(details.splits);
+  if (!parsed.success) throw new UserError("its manifest does not say which split was played. Measure again.");
+  return parsed.data;
 }
 
 /** Rates of another snapshot, or of other tasks, are no rates of these. */
@@ -138,7 +145,7 @@ function metadataOf(
     throw new UserError(`the weights of ${config.policy} are no longer those that played. Measure again.`);
   }
   const model_sha256 = model === null ? null : modelHash(model);
-  const options: ArxivOptions = arxivOptions.parse(config.env_options);
+  const options = arxiv.parseOptions(config.env_options) as ArxivOptions;
   const { top_p, top_k, min_p, max_turn_tokens, max_episode_tokens, max_context_tokens, max_turns } = config;
   const budgets: RatesMetadata =
     temperature === null ? {} : { top_p, top_k, min_p, max_turn_tokens, max_episode_tokens };

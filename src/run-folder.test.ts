@@ -51,6 +51,18 @@ describe("a run's folder", () => {
   });
 });
 
+test.each([["{"], ["null"], ["[]"], ["{}"], ['{"recipe": "sft", "status": "completed"}']])(
+  "a manifest that is %s is none, and no other run is hidden by it",
+  (text) => {
+    const runs = folder();
+    for (const name of ["broken", "good"]) open(join(runs, name)).close();
+    writeFileSync(join(runs, "broken", "manifest.json"), text);
+    expect(readManifest(join(runs, "broken"))).toBeNull();
+    expect(listRuns(runs).map(({ manifest }) => manifest.name)).toEqual(["good"]);
+    expect(() => open(join(runs, "broken"))).toThrow(/already holds a run/);
+  },
+);
+
 describe("the lock", () => {
   const lockOf = (dir: string, holder: object) => writeFileSync(join(dir, "lock"), JSON.stringify(holder));
 

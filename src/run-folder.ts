@@ -3,6 +3,7 @@ import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, renameSync,
 import { cpus, hostname, totalmem } from "node:os";
 import { join, relative } from "node:path";
 import { execaSync } from "execa";
+import { z } from "zod";
 import { UserError } from "./core/errors.ts";
 import { writeWhole } from "./core/whole-file.ts";
 
@@ -121,10 +122,22 @@ function folderOf(dir: string, opened: Manifest, close: () => void): RunFolder {
   };
 }
 
+/** What of a manifest its readers rely on. */
+const readable = z.looseObject({
+  recipe: z.string(),
+  name: z.string(),
+  status: z.enum(["running", "completed", "stopped", "failed"]),
+  started: z.string(),
+  versions: z.record(z.string(), z.string()),
+  data: z.record(z.string(), z.string()),
+  details: z.record(z.string(), z.unknown()),
+});
+
 /** null: the folder holds no run, or one whose manifest can't be read. */
 export function readManifest(dir: string): Manifest | null {
   try {
-    return JSON.parse(readFileSync(join(dir, "manifest.json"), "utf8")) as Manifest;
+    const manifest: unknown = JSON.parse(readFileSync(join(dir, "manifest.json"), "utf8"));
+    return readable.safeParse(manifest).success ? (manifest as Manifest) : null;
   } catch {
     return null;
   }
