@@ -248,6 +248,7 @@ describe("what is left out or refused", async () => {
       { ...gold, env: "arxiv@0" },
       { ...gold, messages: gold.messages.slice(0, 1) },
       { task_id: task, history: [{ thought: "t" }, 3] },
+      { env: "search@1", task_id: task, history: [{ thought: "t", action: "FINISH" }] },
       early,
     );
     const { code, stderr, stdout } = await run("data", "arxiv", "dpo", log, "--output", output);
@@ -260,6 +261,7 @@ describe("what is left out or refused", async () => {
       /arxiv@0, not of arxiv@1/,
       /not those of its turns/,
       /history/,
+      /search@1, not of arxiv/,
     ];
     for (const [index, message] of told.entries()) {
       expect(lines[index]).toContain(`${log}, line ${index + 3}: `);

@@ -226,7 +226,10 @@ async function readLine(value: unknown, reading: Reading): Promise<Found> {
 }
 
 async function readHistory(value: object, reading: Reading, history: NonNullable<EnvPairs["history"]>): Promise<Found> {
-  const { tasks } = reading;
+  const { env, tasks } = reading;
+  const { env: signed } = value as { env?: unknown };
+  if (typeof signed === "string" && signed.split("@")[0] !== env.name)
+    throw new UserError(`a trajectory of ${signed}, not of ${env.name}: their rewards do not compare.`);
   const reward = await judge(value, reading); // which refuses what does not fit the format
   const found = history(value);
   const task_id = found?.task_id ?? "unknown";
