@@ -143,6 +143,7 @@ describe("a split that cannot be loaded says why", () => {
     [":train", /expected \[FILE:\]GROUP/],
     ["dev,", /expected \[FILE:\]GROUP/],
     ["trian", /no group 'trian'; expected one of train, dev, iid_test, ood_test/],
+    ["v6:constructor", /no group 'constructor'/],
     ["v9:train", /no split file 'v9' .*there are v3_81, v6/],
     ["nowhere/mine.json:train", /no split file/],
   ])("the name '%s'", async (name, message) => {

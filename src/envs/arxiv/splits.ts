@@ -82,7 +82,7 @@ function splitFileNames(): string[] {
 
 /** The task ids of a group. `rl_train`, where it is not stored, is train ∩ middle band. */
 function groupIds({ file, path }: { file: SplitFile; path: string }, group: string): readonly string[] {
-  const stored = file.split[group];
+  const stored = Object.hasOwn(file.split, group) ? file.split[group] : undefined;
   if (!stored && group === "rl_train") return middleBand(file, path);
   if (!stored) {
     throw new UserError(`${path}: no group '${group}'; expected one of ${Object.keys(file.split).join(", ")}.`);
