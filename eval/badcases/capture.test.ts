@@ -209,6 +209,10 @@ describe("what can't be captured is told with its place, and nothing is written"
       /line 1: arxiv has no task 'gone'/,
     ],
   ];
+  test("an output that is a folder", async () => {
+    const output = mkdtempSync(join(folder, "output-"));
+    await expect(capture({ library: library(), output }, run)).rejects.toThrow(/it is a folder; expected a file/);
+  });
   test("each", async () => {
     for (const [what, path, flags, message] of cases()) {
       const output = library();

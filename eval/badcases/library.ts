@@ -9,6 +9,7 @@ import type { Env } from "../../src/core/env.ts";
 import { errorText, UserError } from "../../src/core/errors.ts";
 import { describeIssues } from "../../src/core/tool.ts";
 import { shownPath, writeWhole } from "../../src/run-folder.ts";
+import { readTextFile } from "../../src/text-file.ts";
 
 export interface BadCase {
   case_id: string;
@@ -116,7 +117,7 @@ function parseLine(text: string, place: string): unknown {
 
 /** Writes cases behind those that are there; the file is the old one or the new one, never half of it. */
 export function appendCases(file: string, cases: readonly BadCase[]): void {
-  const before = existsSync(file) ? readFileSync(file, "utf8") : "";
+  const before = existsSync(file) ? readTextFile(file) : "";
   const gap = before === "" || before.endsWith("\n") ? "" : "\n";
   writeWhole(file, `${before}${gap}${cases.map((one) => `${JSON.stringify(one)}\n`).join("")}`);
 }
