@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { weightProblem } from "./rewards.ts";
 import { sftOptions } from "./sft-options.ts";
 
 export const DEFAULT_SNAPSHOT = "data/arxiv/snapshot.json";
@@ -32,6 +33,10 @@ export const arxivOptions = z.strictObject({
   snapshot: z.string().default(DEFAULT_SNAPSHOT).describe("Recorded tool results, a JSON file."),
   reward_weights: z
     .record(z.string(), z.number().nonnegative())
+    .superRefine((weights, { addIssue }) => {
+      const problem = weightProblem(weights);
+      if (problem) addIssue(problem); // else every episode would tell it
+    })
     .default({})
     .describe("Weights by reward component; those left out keep their defaults."),
   curriculum_steps: z

@@ -4,6 +4,7 @@ import { UserError } from "../../core/errors.ts";
 import { groupAdvantages } from "../../core/reward.ts";
 import golden from "./golden/reward-golden.json" with { type: "json" };
 import { type HistoryStep, importHistory } from "./import-history.ts";
+import { arxivOptions } from "./options.ts";
 import {
   arxivComponents,
   type Expectation,
@@ -186,10 +187,12 @@ describe("weights", () => {
     [{ efficiency: 1 }, "reward_weights has 'efficiency'"], // diagnostics always weigh 0
     [{ tool: -1 }, "reward_weights.tool is -1; expected a number ≥ 0."],
     [{ tool: Number.NaN }, "reward_weights.tool is NaN"],
+    [{ tool: 1e308, outcome: 1e308 }, "reward_weights.tool is 1e+308; expected at most 1000000."],
     [{ format: 0, tool: 0, argument: 0, process: 0, outcome: 0 }, "reward_weights are all 0"],
   ])("%j is refused", (reward_weights: Record<string, number>, message) => {
     const scoring = () => score("A", history, { reward_weights });
     expect(scoring).toThrow(UserError);
+    expect(arxivOptions.safeParse({ reward_weights }).success).toBe(false); // before anything is played
     expect(scoring).toThrow(message);
   });
 

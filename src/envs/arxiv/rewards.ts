@@ -209,17 +209,27 @@ export function stepReward(step: ScoredStep): number {
   return round(readable + unread + (step.tool_failed ? -0.3 : 0));
 }
 
-function weightsOf(options: ScoringOptions): Record<string, number> {
-  const { reward_weights = {}, curriculum_steps = 0, curriculum_scale = 1 / 3, training_step = null } = options;
+/** Above this, a sum of weights could leave what a number holds. */
+const MAX_WEIGHT = 1e6;
+
+/** What is wrong with weights that a user gave; null: nothing. */
+export function weightProblem(reward_weights: Readonly<Record<string, number>>): string | null {
   const names = COMPONENTS.filter(({ weight }) => weight > 0).map(({ name }) => name);
   for (const [name, weight] of Object.entries(reward_weights)) {
     if (!names.includes(name))
-      throw new UserError(`reward_weights has '${name}'; the arXiv reward has weights for ${names.join(", ")}.`);
-    if (!(weight >= 0 && Number.isFinite(weight)))
-      throw new UserError(`reward_weights.${name} is ${weight}; expected a number ≥ 0.`);
+      return `reward_weights has '${name}'; the arXiv reward has weights for ${names.join(", ")}.`;
+    if (!(weight >= 0)) return `reward_weights.${name} is ${weight}; expected a number ≥ 0.`;
+    if (weight > MAX_WEIGHT) return `reward_weights.${name} is ${weight}; expected at most ${MAX_WEIGHT}.`;
   }
-  if (names.every((name) => (Object.hasOwn(reward_weights, name) ? reward_weights[name] : 1) === 0))
-    throw new UserError(`reward_weights are all 0; at least one of ${names.join(", ")} must count.`);
+  return names.every((name) => (Object.hasOwn(reward_weights, name) ? reward_weights[name] : 1) === 0)
+    ? `reward_weights are all 0; at least one of ${names.join(", ")} must count.`
+    : null;
+}
+
+function weightsOf(options: ScoringOptions): Record<string, number> {
+  const { reward_weights = {}, curriculum_steps = 0, curriculum_scale = 1 / 3, training_step = null } = options;
+  const problem = weightProblem(reward_weights);
+  if (problem) throw new UserError(problem);
   const early = training_step !== null && training_step < curriculum_steps;
   return Object.fromEntries(
     COMPONENTS.map(({ name, weight, curriculum }) => {
