@@ -323,6 +323,9 @@ describe("without a model", () => {
     const made = await run("data", "./examples/guess-the-number.ts", "sft", "--output", output, "--json");
     expect(made.json()[0]).toMatchObject({ output, rows: 50 });
     expect(readFileSync(output, "utf8").trim().split("\n")).toHaveLength(50);
+    const own = join(folder, "own-split.jsonl"); // of the group that may be trained on, which is not arxiv's first
+    expect(await run("data", "arxiv", "sft", "--output", own)).toMatchObject({ code: 0, stderr: "" });
+    expect(JSON.parse(readFileSync(join(folder, "own-split.manifest.json"), "utf8")).split.name).toBe("v3_81:train");
     expect((await run("data", "arxiv", "snapshot", "--check", "--seed", "20260820")).code).toBe(0);
     expect((await run("data", "arxiv", "snapshot", "--check", "--seed", "1")).code).toBe(1);
     expect((await run("data", "arxiv", "sft", "--check")).stderr).toMatch(/takes neither/);

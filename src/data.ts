@@ -103,7 +103,7 @@ async function writeExpert(
   if (seed !== undefined || check) throw new UserError(`data ${family} sft takes neither --seed nor --check.`);
   const env = await loadEnv(family);
   if (!output) throw new UserError(`data ${family} sft: name the file to write, as --output rows.jsonl.`);
-  const { rows, manifest } = await env.expert(split ?? env.splits[0]!, env_options);
+  const { rows, manifest } = await env.expert(split ?? env.pairs?.split ?? env.splits[0]!, env_options);
   writeExpertRows(output, { rows, manifest });
   return {
     text: `${output}: ${rows.length} rows; ${manifestPath(output)}`,

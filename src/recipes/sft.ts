@@ -45,7 +45,9 @@ export const sft = defineRecipe({
       .string()
       .nullable()
       .default(null)
-      .describe("Where the solutions come from; left out: the environment's first."),
+      .describe(
+        "Where the solutions come from; left out: what the environment says may be trained on, else its first.",
+      ),
     model: z.string().default(TINY_MODEL).describe("A folder in Hugging Face format, or a hub id."),
     rows: z
       .string()
@@ -81,7 +83,7 @@ export const sft = defineRecipe({
     const env = await loadEnv(config.env);
     const continuation = env.continuation(config.env_options);
     const lora = loraOf(config, context.given);
-    const split = config.split ?? env.splits[0]!;
+    const split = config.split ?? env.pairs?.split ?? env.splits[0]!;
     if (config.rows && context.given.has("split"))
       throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
     const dir = join(config.runs_dir, config.name ?? freeName(config.runs_dir, `sft-${env.name}`));
