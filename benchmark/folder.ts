@@ -63,6 +63,9 @@ export async function playIntoFolder(
     config = { ...config, chat_template_kwargs: { ...config.chat_template_kwargs, enable_thinking: false } };
   const env = await loadEnv(config.env);
   const splits = config.split ?? [env.splits[0]!];
+  // An empty shell variable must not mean every task.
+  if (context.given.has("task_ids") && config.task_ids.length === 0)
+    throw new UserError("task_ids is empty; expected ids, separated by commas. Leave it out to play all tasks.");
   const twice = splits.find((split, index) => splits.indexOf(split) !== index);
   if (twice !== undefined) throw new UserError(`split names '${twice}' twice.`);
   const loaded = await Promise.all(splits.map((split) => env.load(split, config.env_options)));

@@ -142,6 +142,8 @@ export const rollout = defineRecipe({
         `log: ${played.logPath}`,
       ].join("\n"),
       json: [...rows, { log: played.logPath, episodes: rows.length, ...played.extra }],
+      // Single failures are in the table; where nothing was played at all, a script must notice.
+      exit_code: rows.length > 0 && rows.every(({ reward }) => reward === null) ? 1 : 0,
     };
   },
 });

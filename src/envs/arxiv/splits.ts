@@ -50,7 +50,9 @@ function readVersion(name: string, above: readonly string[]): { file: SplitFile;
   const path = splitPath(name);
   if (above.includes(path)) throw new UserError(`${path}: it was made from itself (derived_from).`);
   if (!existsSync(resolveDataFile(path))) {
-    throw new UserError(`no split file '${name}' (${path}); there are ${splitFileNames().join(", ")}.`);
+    throw new UserError(
+      `no split file '${name}'; there are ${splitFileNames().join(", ")}, or a path that ends in .json.`,
+    );
   }
   const { value, sha256 } = readJsonFile(path);
   return { file: parseSplitFile(value, path, above), path, sha256 };
