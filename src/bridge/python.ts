@@ -185,8 +185,9 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
   const output = openOutput(options.stderr ?? "inherit");
   const search = [join(projectRoot, "py"), ...(process.env.PYTHONPATH ? [process.env.PYTHONPATH] : [])];
   const { pythonia, child } = loadPythonia(interpreter.path, {
-    // Waiting threads sleep: OpenMP's default spins, and with anything else running two threads are slower than one.
-    OMP_WAIT_POLICY: "passive",
+    // Threads that wait spin for microseconds, then sleep. GNU OpenMP's default spins for milliseconds: with anything
+    // else running, two threads are then slower than one.
+    ...(process.env.OMP_WAIT_POLICY ? {} : { GOMP_SPINCOUNT: "20000" }),
     ...process.env,
     PYTHONPATH: search.join(delimiter),
     ...options.env,
