@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, describe, expect, test, vi } from "vitest";
-import { main } from "../src/cli.ts";
+import { afterEach, describe, expect, test } from "vitest";
 import { createRandom } from "../src/core/random.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
 import { envs } from "../src/envs/index.ts";
+import { runCommand as run } from "../src/fixtures/run-command.ts";
 import {
   type Answer,
   completion,
@@ -42,22 +42,6 @@ async function endpoint(answer: Answer) {
     flags: ["--dotenv", dotenv, "--runs-dir", runs, "--name", `run-${count}`, "--json"],
     dir: join(runs, `run-${count}`),
   };
-}
-
-/** Runs a command line in this process; what it writes is caught. */
-async function run(...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { code: await main(argv), ...written };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
 }
 
 const logOf = (dir: string): Trajectory[] => readTrajectories(join(dir, "trajectories", "rank-0.jsonl"));

@@ -5,30 +5,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { beforeAll, describe, expect, test, vi } from "vitest";
-import { main } from "../src/cli.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
+import { runCommand as run } from "../src/fixtures/run-command.ts";
 import { readTrajectories } from "../src/trajectory-log.ts";
 import { planTrials } from "./tasks.ts";
 
 const root = join(import.meta.dirname, "..");
 const folder = mkdtempSync(join(tmpdir(), "resume-"));
 const runs = join(folder, "runs");
-
-/** Runs a command line in this process; what it writes is caught. */
-async function run(...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { code: await main(argv), ...written };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
-}
 
 const logOf = (name: string) => join(runs, name, "trajectories", "rank-0.jsonl");
 const RESULTS = ["trajectories/rank-0.jsonl", "summary.json", "report.md", "raw_data.csv"];

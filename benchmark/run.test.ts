@@ -1,28 +1,13 @@
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, test, vi } from "vitest";
+import { describe, expect, test } from "vitest";
 import type { Judgement } from "../eval/run.ts";
-import { main } from "../src/cli.ts";
+import { runCommand as run } from "../src/fixtures/run-command.ts";
 import { readTrajectories } from "../src/trajectory-log.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "bench-"));
 const runs = join(folder, "runs");
-
-async function run(...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { code: await main(argv), ...written };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
-}
 
 async function bench(name: string, ...argv: string[]) {
   const { code, stdout, stderr } = await run("bench", "--runs-dir", runs, "--name", name, "--json", ...argv);

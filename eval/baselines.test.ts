@@ -1,8 +1,7 @@
 import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, test, vi } from "vitest";
-import { main } from "../src/cli.ts";
+import { describe, expect, test } from "vitest";
 import type { BaselineRow } from "../src/core/baselines.ts";
 import { defineEnv } from "../src/core/env.ts";
 import { arxivBaselines } from "../src/envs/arxiv/baselines.ts";
@@ -10,6 +9,7 @@ import { arxiv, arxivSpec } from "../src/envs/arxiv/env.ts";
 import { importHistory } from "../src/envs/arxiv/import-history.ts";
 import { expectationOf, scoreSteps } from "../src/envs/arxiv/rewards.ts";
 import { findArxivTask } from "../src/envs/arxiv/tasks.ts";
+import { runCommand } from "../src/fixtures/run-command.ts";
 import { judgeBaselines } from "./gate.ts";
 
 const BOUNDS = { aggregate: 0.3, category: 0.3 };
@@ -171,20 +171,7 @@ describe("a leak put in on purpose", () => {
 });
 
 describe("trestle baselines", () => {
-  async function run(...argv: string[]) {
-    const written = { stdout: "", stderr: "" };
-    const spies = (["stdout", "stderr"] as const).map((name) =>
-      vi.spyOn(process[name], "write").mockImplementation((text) => {
-        written[name] += String(text);
-        return true;
-      }),
-    );
-    try {
-      return { code: await main(["baselines", ...argv]), ...written };
-    } finally {
-      for (const spy of spies) spy.mockRestore();
-    }
-  }
+  const run = (...argv: string[]) => runCommand("baselines", ...argv);
 
   test("exits with 0 where both gates pass, and says so", async () => {
     const { code, stdout } = await run("--profile", "reference");

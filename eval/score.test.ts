@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { expect, test, vi } from "vitest";
 import { main } from "../src/cli.ts";
 import { type RescoredLine, rescoreLine } from "../src/envs/arxiv/rescore.ts";
+import { runCommand } from "../src/fixtures/run-command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "score-"));
 let count = 0;
@@ -14,20 +15,9 @@ const file = (...lines: (string | object)[]): string => {
 };
 
 async function score(path: string, ...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    const code = await main(["score", path, "--env", "arxiv", "--json", ...argv]);
-    const rows = written.stdout === "" ? [] : written.stdout.trim().split("\n");
-    return { code, rows: rows.map((row) => JSON.parse(row) as RescoredLine), stderr: written.stderr };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
+  const { code, stdout, stderr } = await runCommand("score", path, "--env", "arxiv", "--json", ...argv);
+  const rows = stdout === "" ? [] : stdout.trim().split("\n");
+  return { code, rows: rows.map((row) => JSON.parse(row) as RescoredLine), stderr };
 }
 
 const history = [

@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { execaSync } from "execa";
 import { describe, expect, test, vi } from "vitest";
-import { main } from "./cli.ts";
 import { loadConfig, readYaml } from "./config.ts";
+import { runCommand } from "./fixtures/run-command.ts";
 import { recipes } from "./recipes/index.ts";
 import { openRun } from "./run-folder.ts";
 import { readTrajectories } from "./trajectory-log.ts";
@@ -14,29 +14,14 @@ const folder = mkdtempSync(join(tmpdir(), "cli-"));
 const runs = join(folder, "runs");
 const guess = ["--env", "./examples/guess-the-number.ts"];
 
-/** Runs a command line in this process; what it writes is caught. */
 async function run(...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    const code = await main(argv);
-    return {
-      code,
-      ...written,
-      json: () =>
-        written.stdout
-          .trim()
-          .split("\n")
-          .map((line) => JSON.parse(line) as Record<string, unknown>),
-    };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
+  const result = await runCommand(...argv);
+  const json = () =>
+    result.stdout
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as Record<string, unknown>);
+  return { ...result, json };
 }
 
 const write = (name: string, text: string): string => {

@@ -12,32 +12,17 @@ import {
 } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { modelFiles } from "../benchmark/resume.ts";
-import { main } from "./cli.ts";
 import { arxiv } from "./envs/arxiv/env.ts";
 import { type SplitFile, splitFileSchema } from "./envs/arxiv/split-file.ts";
 import { readSplitFile } from "./envs/arxiv/splits.ts";
+import { runCommand as run } from "./fixtures/run-command.ts";
 import { readTrajectories } from "./trajectory-log.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "data-rates-"));
 const runs = join(folder, "runs");
 afterAll(() => rmSync(folder, { recursive: true }));
-
-async function run(...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { code: await main(argv), ...written };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
-}
 
 const bench = (name: string, ...argv: string[]) =>
   run("bench", "--policy", "random_tool", "--runs-dir", runs, "--name", name, "--seed", "43", ...argv);

@@ -2,10 +2,10 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, expect, test, vi } from "vitest";
-import { main } from "./cli.ts";
 import { type FakeArxiv, startArxiv } from "./envs/arxiv/builder/fixtures/arxiv-server.ts";
 import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
 import { loadSnapshot, type Snapshot } from "./envs/arxiv/snapshot.ts";
+import { runCommand } from "./fixtures/run-command.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "data-snapshot-"));
 const world = loadSnapshot(DEFAULT_SNAPSHOT);
@@ -23,20 +23,7 @@ afterEach(() => {
   vi.unstubAllEnvs();
 });
 
-async function run(...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { code: await main(["data", "arxiv", ...argv]), ...written };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
-}
+const run = (...argv: string[]) => runCommand("data", "arxiv", ...argv);
 
 const build = (output: string, ...argv: string[]) =>
   run(

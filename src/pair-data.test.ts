@@ -2,14 +2,14 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
-import { describe, expect, test, vi } from "vitest";
-import { main } from "./cli.ts";
+import { describe, expect, test } from "vitest";
 import type { Env } from "./core/env.ts";
 import { pairSettings } from "./core/pair.ts";
 import { createRandom } from "./core/random.ts";
 import { expertRowSchema } from "./core/task.ts";
 import type { Trajectory } from "./core/trajectory.ts";
 import { loadEnv } from "./envs/index.ts";
+import { runCommand as run } from "./fixtures/run-command.ts";
 import { pairData, readPairRows } from "./pair-data.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "pairs-"));
@@ -23,21 +23,6 @@ function file(...lines: (string | object)[]): string {
   const path = join(folder, `${++count}.jsonl`);
   writeFileSync(path, lines.map((line) => `${typeof line === "string" ? line : JSON.stringify(line)}\n`).join(""));
   return path;
-}
-
-async function run(...argv: string[]) {
-  const written = { stdout: "", stderr: "" };
-  const spies = (["stdout", "stderr"] as const).map((name) =>
-    vi.spyOn(process[name], "write").mockImplementation((text) => {
-      written[name] += String(text);
-      return true;
-    }),
-  );
-  try {
-    return { code: await main(argv), ...written };
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
 }
 
 async function play(env: Env, split: string, task_id: string, replies: readonly string[], trial = 0) {
