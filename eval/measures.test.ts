@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { BenchmarkRules } from "../src/core/measure.ts";
+import { band } from "../src/core/rates.ts";
 import type { Trajectory, Turn } from "../src/core/trajectory.ts";
-import { bandOf, measureAll } from "./measures.ts";
+import { measureAll } from "./measures.ts";
 import { bootstrap95, bootstrapMedian95, bootstrapRatio95, median } from "./pass.ts";
 
 const turn = (kind: Turn["outcome"]["kind"], call = true): Turn => ({
@@ -108,7 +109,7 @@ describe("each figure has its own denominator", () => {
   });
 
   test("bands, their bounds inside the middle; a task without a valid trial is in none", () => {
-    expect([0, 0.19, 0.2, 0.8, 0.81, 1].map(bandOf)).toEqual([
+    expect([0, 0.19, 0.2, 0.8, 0.81, 1].map(band)).toEqual([
       "floor",
       "floor",
       "middle",

@@ -1,4 +1,5 @@
 import { type BenchmarkRules, failureOf, type Measure } from "../src/core/measure.ts";
+import { type Band, band } from "../src/core/rates.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
 import { bootstrapMedian95, bootstrapRatio95, type Interval, median, type Ratio } from "./pass.ts";
 
@@ -39,7 +40,6 @@ export interface FailureShape {
 }
 
 /** Tasks by success rate: floor below 0.2, ceiling above 0.8 (arxiv.md 6.1). */
-export type Band = "floor" | "middle" | "ceiling";
 
 export interface Measurements {
   /** By name: those that every environment has, then the family's own. */
@@ -140,17 +140,11 @@ function shapesOf(
   );
 }
 
-/** Below 0.2, from 0.2 to 0.8, above. */
-export function bandOf(success_rate: number): Band {
-  if (success_rate < 0.2) return "floor";
-  return success_rate > 0.8 ? "ceiling" : "middle";
-}
-
 function bandsOf(valid: readonly (readonly Trajectory[])[]): Measurements["bands"] {
   const bands = { floor: 0, middle: 0, ceiling: 0, tasks: 0 };
   for (const own of valid) {
     if (own.length === 0) continue;
-    bands[bandOf(own.filter(({ success }) => success).length / own.length)]++;
+    bands[band(own.filter(({ success }) => success).length / own.length)]++;
     bands.tasks++;
   }
   return bands;

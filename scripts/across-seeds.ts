@@ -6,6 +6,7 @@
 
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { mean } from "../eval/pass.ts";
 import { type GainByTask, gainAcrossSeeds } from "../eval/seeds.ts";
 
 interface Results {
@@ -24,14 +25,13 @@ if (folders.length === 0) {
 const runs = folders.map((folder) => JSON.parse(readFileSync(join(folder, "results.json"), "utf8")) as Results);
 const show = (value: number) => value.toFixed(3);
 const signed = (value: number) => `${value < 0 ? "" : "+"}${show(value)}`;
-const average = (values: number[]) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 console.log(`seeds ${runs.map(({ seed }) => seed).join(", ")}`);
 for (const { split } of runs[0]!.splits) {
   const rows = runs.map((run) => run.splits.find((each) => each.split === split)!);
   const { gain, interval, tasks, by_seed } = gainAcrossSeeds(rows.map((row) => row.gain_by_task));
   const [before, after] = (["before", "after"] as const).map((when) =>
-    average(rows.map((row) => row[when].pass_hat["1"]!)),
+    mean(rows.map((row) => row[when].pass_hat["1"]!)),
   );
   console.log(
     `${split} (${tasks}): ${show(before!)} -> ${show(after!)}, gain ${signed(gain)} ` +

@@ -4,6 +4,7 @@ import { cpus, hostname, totalmem } from "node:os";
 import { join, relative } from "node:path";
 import { execaSync } from "execa";
 import { z } from "zod";
+import { canonicalJson } from "./core/canonical-json.ts";
 import { UserError } from "./core/errors.ts";
 import { writeWhole } from "./core/whole-file.ts";
 
@@ -165,19 +166,7 @@ export function listRuns(runsDir: string): { dir: string; manifest: Manifest }[]
 
 /** SHA-256 of a config, whatever the order of its keys. */
 export function configHash(config: unknown): string {
-  return createHash("sha256")
-    .update(JSON.stringify(sortKeys(config)))
-    .digest("hex");
-}
-
-function sortKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sortKeys);
-  if (typeof value !== "object" || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value)
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([key, item]) => [key, sortKeys(item)]),
-  );
+  return createHash("sha256").update(canonicalJson(config)).digest("hex");
 }
 
 export function writeJson(path: string, value: unknown): void {
