@@ -17,21 +17,15 @@ def deal_by_length(batches: list[Batch]) -> list[Batch]:
     Sums over all rows do not change. TRL shuffles rows among micro-batches and pads all of them to the longest; with
     tool results of very different lengths most of the loss's time would go into padding.
     """
-    rows = torch.cat([batch["completion_mask"].sum(dim=1) for batch in batches])
-    order = rows.argsort(stable=True)
-    size = len(batches[0]["completion_mask"])
-    dealt: list[Batch] = []
-    for start in range(0, len(order), size):
-        chosen = order[start : start + size]
-        dealt.append(
-            trim(
-                {
-                    name: value if value.dim() == 0 else torch.cat([batch[name] for batch in batches])[chosen]
-                    for name, value in batches[0].items()
-                }
-            )
-        )
-    return dealt
+    rows = {
+        name: value if value.dim() == 0 else torch.cat([batch[name] for batch in batches])
+        for name, value in batches[0].items()
+    }
+    order = rows["completion_mask"].sum(dim=1).argsort(stable=True)
+    return [
+        trim({name: value if value.dim() == 0 else value[chosen] for name, value in rows.items()})
+        for chosen in order.split(len(batches[0]["completion_mask"]))
+    ]
 
 
 def trim(batch: Batch) -> Batch:
