@@ -24,7 +24,9 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "py"), str(ROOT / "py" / "tests")]
 
 from trainers import rollout  # noqa: E402
-from trainers.rollout import AnewSampler, CachedSampler, SamplingParams, play_batch  # noqa: E402
+from trainers.rollout import play_batch  # noqa: E402
+from trainers.samplers import AnewSampler, CachedSampler  # noqa: E402
+from trainers.sampling import SamplingParams  # noqa: E402
 from trainers.tokens import ChatFormat  # noqa: E402
 
 from tiny import ScriptedHost, tiny_model, tiny_tokenizer  # noqa: E402

@@ -5,7 +5,8 @@ import random
 import pytest
 from trainers import rollout as module
 from trainers.continuation import ContinuationFormat
-from trainers.rollout import SamplingParams, play_batch
+from trainers.rollout import play_batch
+from trainers.sampling import SamplingParams
 from trainers.tokens import ChatFormat, ChatTemplateError, transcript_of
 from trl import chat_template_utils
 

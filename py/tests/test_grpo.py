@@ -6,18 +6,11 @@ import pytest
 import torch
 from fake_host import FakeHost
 from trainers import grpo
-from trainers.grpo import (
-    RolloutCallback,
-    build_trainer,
-    draw_prompts,
-    plan_episodes,
-    rollout_metrics,
-    stage_at,
-    stream_seed,
-    trainer_fields,
-)
+from trainers.grpo import RolloutCallback, build_trainer
 from trainers.model import UserError, load_policy
+from trainers.plan import draw_prompts, plan_episodes, stage_at, stream_seed
 from trainers.rollout import Rollout
+from trainers.rollout_func import rollout_metrics, trainer_fields
 from transformers import AutoModelForCausalLM, TrainerControl, TrainerState
 
 SAMPLING = {

@@ -5,16 +5,10 @@ import random
 import numpy as np
 import pytest
 import torch
-from trainers import rollout as module
-from trainers.rollout import (
-    AnewSampler,
-    CachedSampler,
-    SamplingParams,
-    cache_problem,
-    draw,
-    play_batch,
-    sampling_mode,
-)
+from trainers import samplers
+from trainers.rollout import play_batch
+from trainers.samplers import AnewSampler, CachedSampler, cache_problem
+from trainers.sampling import SamplingParams, draw, sampling_mode
 from trainers.tokens import ChatFormat
 from trainers.wire import HostError
 from transformers import MambaConfig, MambaForCausalLM
@@ -165,7 +159,7 @@ def test_the_cache_changes_no_token(style, params, attention, monkeypatch):
     episodes = group("a", "b" * 40, "c", size=4)
     results = []
     for problem in (None, "told so by the test"):
-        monkeypatch.setitem(module._CACHE_PROBLEMS, model, problem)
+        monkeypatch.setitem(samplers._CACHE_PROBLEMS, model, problem)
         host = ScriptedHost(prompts_of("a", "b" * 40, "c"), varied)
         results.append(play(host, episodes, model, FORMATS[style], **params))
     for cached, anew in zip(*results, strict=True):
@@ -196,7 +190,7 @@ def test_a_rollout_does_not_depend_on_its_batch(size, style):
 def test_long_contexts_are_read_in_parts(monkeypatch):
     host = ScriptedHost(prompts_of("a", "b" * 50), lambda *_: "x é " * 40)
     whole = play(host, group(*host.prompts, size=2))
-    monkeypatch.setattr(module, "_MASK_ENTRIES", 1)
+    monkeypatch.setattr(samplers, "_MASK_ENTRIES", 1)
     host = ScriptedHost(prompts_of("a", "b" * 50), lambda *_: "x é " * 40)
     parts = play(host, group(*host.prompts, size=2))
     assert [rollout.completion_ids for rollout in whole] == [rollout.completion_ids for rollout in parts]

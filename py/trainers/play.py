@@ -4,7 +4,8 @@ import time
 
 from trainers.callbacks import quiet_libraries
 from trainers.model import load_policy
-from trainers.rollout import SamplingParams, play_batch
+from trainers.rollout import play_batch
+from trainers.sampling import SamplingParams
 
 
 def run(request: dict, host) -> dict:
