@@ -63,6 +63,9 @@ class FakeHost(Host):
             answers.append({"handle": handle, "messages": messages, "done": failed, "max_turns": self.max_turns})
         return {"episodes": answers}
 
+    def _checkpoint(self, payload: dict) -> dict:
+        return {"step": payload["step"], "logs": {}, "counters": {}}
+
     def _step(self, payload: dict) -> dict:
         answers = []
         for request in payload["episodes"]:

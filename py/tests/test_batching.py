@@ -3,7 +3,8 @@
 import itertools
 
 import torch
-from trainers.batching import ShuffledLengthBatches, deal_by_length, trim
+from trainers.batching import RepeatedGroups, ShuffledLengthBatches, deal_by_length, trim
+from trl.trainer.utils import RepeatSampler
 
 
 def rows_of(lengths: list[int], prompts: list[int]) -> dict:
@@ -71,7 +72,9 @@ def test_advantages_a_token_are_trimmed_too():
 def test_batches_are_even_in_length_and_come_in_random_order():
     generator = torch.Generator().manual_seed(1)
     lengths = torch.randint(1, 500, (16 * 4 * 5 + 3,), generator=generator).tolist()
-    indices = list(ShuffledLengthBatches(4, lengths=lengths, generator=generator))
+    epochs = iter(range(2))
+    batches = ShuffledLengthBatches(4, lengths, seed=1, epoch=lambda: next(epochs))
+    indices = list(batches)
     assert sorted(indices) == list(range(len(lengths)))
     spreads, firsts = [], []
     for i in range(0, len(indices) - 4, 4):
@@ -81,4 +84,12 @@ def test_batches_are_even_in_length_and_come_in_random_order():
     assert sum(spreads) / len(spreads) < 60  # at random about 300
     falls = sum(a > b for a, b in itertools.pairwise(firsts))
     assert 0.3 < falls / len(firsts) < 0.7
-    assert indices != list(ShuffledLengthBatches(4, lengths=lengths, generator=generator))
+    assert indices != list(batches), "each epoch has an order of its own"
+    assert indices == list(ShuffledLengthBatches(4, lengths, seed=1, epoch=lambda: 0))
+
+
+def test_prompts_come_in_trl_s_order_and_a_later_epoch_s_is_found_without_the_ones_before():
+    names = range(7)
+    whole = RepeatSampler(names, mini_repeat_count=2, batch_size=3, repeat_count=2, seed=5)
+    for epoch in range(3):
+        assert list(RepeatedGroups(names, 2, 3, 2, True, 5, epoch=lambda epoch=epoch: epoch)) == list(whole)

@@ -1,9 +1,10 @@
-"""Less padding for the loss: rows of about one length go together, in both recipes."""
+"""Which rows go together (less padding for the loss), and in an order that a run which goes on finds again."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
+from trl.trainer.utils import RepeatSampler
 
 WINDOW = 16  # batches that are sorted by length together: enough to save padding, few enough to stay random
 
@@ -47,11 +48,17 @@ class ShuffledLengthBatches(LengthGroupedSampler):
     Batches of about equal lengths, in random order.
 
     transformers' own sampler walks down from the longest row to the shortest, 50 batches at a time. Where lengths go
-    with kinds of tasks, as in tool dialogues, a small model then forgets one kind while it learns the next.
+    with kinds of tasks, as in tool dialogues, a small model then forgets one kind while it learns the next. The order
+    follows from the seed and the epoch (`epoch()`, from 0), so a run that goes on in the middle of one finds it again.
     """
+
+    def __init__(self, batch_size: int, lengths: list[int], seed: int, epoch: Callable[[], int]):
+        super().__init__(batch_size, lengths=lengths, generator=torch.Generator())
+        self.seed, self.epoch = seed, epoch
 
     def __iter__(self) -> Iterator[int]:
         size = self.batch_size
+        self.generator.manual_seed(self.seed + self.epoch())
         order = torch.randperm(len(self.lengths), generator=self.generator).tolist()
         last: list[int] = []
         for start in range(0, len(order), WINDOW * size):
@@ -62,3 +69,27 @@ class ShuffledLengthBatches(LengthGroupedSampler):
             for i in torch.randperm(len(batches), generator=self.generator).tolist():
                 yield from batches[i]
         yield from last
+
+
+class RepeatedGroups(RepeatSampler):
+    """
+    TRL's order of prompts (each repeated for its group), which a run that goes on in a later epoch finds again.
+
+    TRL draws each epoch's order from where the generator was left at the end of the one before.
+    """
+
+    def __init__(self, *args, epoch: Callable[[], int], **kwargs):
+        super().__init__(*args, **kwargs)
+        self.epoch = epoch
+
+    def __iter__(self) -> Iterator[int]:
+        if self.shuffle:
+            self.generator.manual_seed(self.seed)
+            for _ in range(self.epoch()):
+                torch.randperm(self.num_samples, generator=self.generator)
+        yield from super().__iter__()
+
+
+def epoch_of(trainer) -> int:
+    """The epoch that a trainer is about to begin or in the middle of, from 0."""
+    return int(trainer.state.epoch or 0)

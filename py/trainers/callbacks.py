@@ -14,7 +14,9 @@ import datasets
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
+from trainers.checkpoints import Checkpoints, Part
 from trainers.model import Policy, peak_memory_gib
+from trainers.wire import Host
 
 STOP_REQUESTED = "stop_requested"
 LOSS_NOT_FINITE = "loss_not_finite"
@@ -31,11 +33,38 @@ class Gauge:
     def add(self, name: str, value: float) -> None:
         self._values[name].append(float(value))
 
+    def state_dict(self) -> dict:
+        return dict(self._values)
+
+    def load_state_dict(self, state: dict) -> None:
+        self._values.update(state)
+
     def take(self) -> dict[str, float]:
         """The means since the last call."""
         means = {name: sum(values) / len(values) for name, values in self._values.items()}
         self._values.clear()
         return means
+
+
+class Clock:
+    """Seconds of training, and of them those that the host and the bridge took, since the run first began."""
+
+    def __init__(self, host: Host):
+        self.host = host
+        self._begin = time.perf_counter()
+        self._asked, self._crossed = host.round_trip_ms, host.crossing_ms
+        self._before = {"train_s": 0.0, "ask_s": 0.0, "bridge_s": 0.0}
+
+    def state_dict(self) -> dict[str, float]:
+        now = {
+            "train_s": time.perf_counter() - self._begin,
+            "ask_s": (self.host.round_trip_ms - self._asked) / 1000,
+            "bridge_s": (self.host.crossing_ms - self._crossed) / 1000,
+        }
+        return {name: self._before[name] + seconds for name, seconds in now.items()}
+
+    def load_state_dict(self, state: dict[str, float]) -> None:
+        self._before = state
 
 
 class HostCallback(TrainerCallback):
@@ -100,16 +129,26 @@ def quiet_trainer(trainer: Trainer) -> None:
     trainer.remove_callback(PrinterCallback)
 
 
-def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, output_dir: str) -> dict[str, Any]:
+def train_and_save(
+    trainer: Trainer, callback: HostCallback, policy: Policy, request: dict, parts: dict[str, Part] | None = None
+) -> dict[str, Any]:
     """Trains to the end or to a stop, saves the model to `final/`, and gives what every recipe's result says.
 
+    `request["resume_from"]` names a whole checkpoint to go on from; `parts` have memory that it brings back too.
     A loss that is not finite is no model to keep: then nothing goes to `final/`.
     """
+    output_dir = request["output_dir"]
+    checkpoints = Checkpoints(trainer, callback.host, output_dir)
+    clock = Clock(callback.host)
+    for name, part in {"gauge": callback.gauge, "clock": clock, **(parts or {})}.items():
+        checkpoints.add(name, part)
     trainer.add_callback(callback)
+    trainer.add_callback(checkpoints)
     quiet_trainer(trainer)
-    begin = time.perf_counter()
-    train_loss = trainer.train().training_loss
-    train_s = time.perf_counter() - begin
+    if resume_from := request.get("resume_from"):
+        checkpoints.load(resume_from)
+    train_loss = trainer.train(resume_from_checkpoint=resume_from).training_loss
+    times = clock.state_dict()
     if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
         callback.stop_reason = LOSS_NOT_FINITE
     if callback.stop_reason != LOSS_NOT_FINITE:
@@ -121,7 +160,7 @@ def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, out
         "stopped": callback.stop_reason == STOP_REQUESTED,
         "parameters": policy.parameters,
         "hardware": policy.hardware,
-        "train_s": train_s,
+        **times,
         "peak_memory_gib": peak_memory_gib(policy.device),
     }
 

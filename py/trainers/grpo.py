@@ -5,12 +5,13 @@ Which task, which seed, what was sampled and what it earned is decided here and 
 
 import math
 import time
+from functools import partial
 
 import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from trainers.batching import deal_by_length
+from trainers.batching import RepeatedGroups, deal_by_length, epoch_of
 from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train_and_save
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
@@ -37,14 +38,14 @@ def run(request: dict, host) -> dict:
 
     policy = load_policy(request)
     trainer, sampler = build_trainer(request, policy, host)
-    result = train_and_save(trainer, RolloutCallback(host, sampler), policy, request["output_dir"])
+    callback = RolloutCallback(host, sampler)
+    parts = {"sampler": sampler, "guards": callback}
+    result = train_and_save(trainer, callback, policy, request, parts)
     return {
         **result,
         "rollouts": sampler.rollouts,
         "policy_tokens": sampler.policy_tokens,
         "sampling_s": sampler.play_s - sampler.ask_s,
-        "ask_s": host.round_trip_ms / 1000,
-        "bridge_s": host.crossing_ms / 1000,
     }
 
 
@@ -56,6 +57,12 @@ class RolloutCallback(HostCallback):
         self.sampler = sampler
         self._begin = self._played = 0.0
         self._cut_steps = 0
+
+    def state_dict(self) -> dict:
+        return {"cut_steps": self._cut_steps}
+
+    def load_state_dict(self, state: dict) -> None:
+        self._cut_steps = state["cut_steps"]
 
     def on_step_begin(self, args, state, control, **_):
         self._begin, self._played = time.perf_counter(), self.sampler.play_s
@@ -109,6 +116,18 @@ class RolloutTrainer(GRPOTrainer):
         self._metrics["train"]["rollout/masked"].append(1 - keep.float().mean().item())
         self._metrics["train"]["rollout/empty_step"].append(float(output["num_items_in_batch"].item() == 0))
         return output
+
+    def _get_train_sampler(self, dataset=None):
+        order = super()._get_train_sampler(dataset)
+        return RepeatedGroups(
+            order.data_source,
+            order.mini_repeat_count,
+            order.batch_size,
+            order.repeat_count,
+            order.shuffle,
+            order.seed,
+            epoch=partial(epoch_of, self),
+        )
 
     def _prepare_inputs(self, generation_batch):
         before = self._buffered_inputs

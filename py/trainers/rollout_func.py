@@ -16,6 +16,8 @@ from trainers.wire import Host
 class RolloutSampler:
     """TRL's `rollout_func`: plays every prompt it is given and counts, so that a run can prove it was used."""
 
+    TOTALS = ("rollouts", "policy_tokens", "play_s", "ask_s")  # of the whole run, its earlier parts included
+
     def __init__(self, request: dict, policy: Policy, host: Host, group: int):
         self.request = request
         self.policy = policy
@@ -28,6 +30,13 @@ class RolloutSampler:
         self.ask_s = 0.0  # of it, waiting for the host
         self.cut_share = 0.0  # of the last batch's replies, those that a token budget cut off
         self._draw = (-1, -1)  # optimizer step, and how often it has sampled
+
+    def state_dict(self) -> dict:
+        return {name: getattr(self, name) for name in self.TOTALS} | {"cut_share": self.cut_share}
+
+    def load_state_dict(self, state: dict) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def __call__(self, prompts: list[str], trainer: Trainer) -> dict[str, list]:
         """Plays task ids, each already repeated for its group, and returns TRL's fields and ours, a list each."""

@@ -1,12 +1,13 @@
 """Supervised fine-tuning on worked solutions, with TRL's SFTTrainer. The loss is on the policy's tokens only."""
 
 import json
+from functools import partial
 
 from datasets import Dataset
 from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTConfig, SFTTrainer
 
-from trainers.batching import ShuffledLengthBatches
+from trainers.batching import ShuffledLengthBatches, epoch_of
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
@@ -24,7 +25,8 @@ class ExpertTrainer(SFTTrainer):
     def _get_train_sampler(self, train_dataset=None):
         sampler = super()._get_train_sampler(train_dataset)
         if isinstance(sampler, LengthGroupedSampler):
-            return ShuffledLengthBatches(sampler.batch_size, lengths=sampler.lengths)
+            epoch = partial(epoch_of, self)
+            return ShuffledLengthBatches(sampler.batch_size, sampler.lengths, self.args.seed, epoch)
         return sampler
 
 
@@ -44,7 +46,7 @@ def run(request: dict, host) -> dict:
         host.note(f"{dropped} of {len(rows)} rows are longer than {request['max_length']} tokens: left out.")
 
     trainer = build_trainer(request, policy, examples)
-    result = train_and_save(trainer, HostCallback(host), policy, request["output_dir"])
+    result = train_and_save(trainer, HostCallback(host), policy, request)
     return {
         **result,
         "rows": len(examples),
