@@ -279,7 +279,8 @@ function addRecipe(
     if (Object.keys(trainer).length > 0) given.trainer = { ...(given.trainer as object | undefined), ...trainer };
 
     const progress = createProgress();
-    const file = rest[0] ?? recipe.defaultFile(given);
+    // A run that goes on has its settings already.
+    const file = rest[0] ?? (given.resume === true ? null : recipe.defaultFile(given));
     if (file && !rest[0]) progress.line(`settings: ${shownPath(file)}`);
     const loaded = loadConfig({
       recipe: recipe.name,

@@ -3,6 +3,8 @@ import { openJsonLines } from "./trajectory-log.ts";
 export interface MetricsLog {
   /** Appends one point of the curves. */
   write(step: number, metrics: Record<string, number>): void;
+  /** As of a log of trajectories. */
+  sync(): number;
   close(): void;
 }
 
@@ -11,6 +13,7 @@ export function openMetrics(path: string): MetricsLog {
   const lines = openJsonLines<Record<string, unknown>>(path);
   return {
     write: (step, metrics) => lines.write({ step, time: new Date().toISOString(), ...metrics }),
+    sync: lines.sync,
     close: lines.close,
   };
 }

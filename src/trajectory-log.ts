@@ -1,6 +1,7 @@
 import {
   closeSync,
   existsSync,
+  fstatSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -57,6 +58,8 @@ export interface JsonLines<Line> {
   readonly cleaned: number;
   /** Appends one line, whole or not at all. NaN and infinity are carried as {"$float": "NaN"}, as on the bridge. */
   write(line: Line): void;
+  /** Brings everything written to the disk. Returns the file's size, bytes. */
+  sync(): number;
   close(): void;
 }
 
@@ -80,6 +83,10 @@ export function openJsonLines<Line>(path: string): JsonLines<Line> {
         return whole;
       });
       writeSync(file, `${text}\n`);
+    },
+    sync() {
+      fsyncSync(file);
+      return fstatSync(file).size;
     },
     close() {
       if (!open) return;

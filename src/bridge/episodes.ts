@@ -25,6 +25,10 @@ export interface ServeOptions {
   signal?: AbortSignal;
   onLog?(step: number, metrics: Record<string, number>): void;
   onNote?(text: string): void;
+  /** A checkpoint was written: brings the logs to the disk and says where they end. */
+  onCheckpoint?(step: number): Record<string, number>;
+  /** What was counted before the run was interrupted, as `counters` gave it. */
+  counters?: Partial<EpisodeCounters>;
 }
 
 export interface EpisodeCounters {
@@ -79,7 +83,6 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
   const counters: EpisodeCounters = {
     started: 0,
     finished: 0,
-    open: 0,
     invalid: 0,
     successes: 0,
     ended_by: { terminated: 0, truncated: 0, error: 0, timeout: 0 },
@@ -89,6 +92,8 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     policy_tokens: 0,
     answer_ms: 0,
     env_ms: 0,
+    ...options.counters,
+    open: 0,
   };
 
   async function start({ policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
@@ -237,11 +242,18 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       options.onLog?.(step, metrics);
       return {};
     },
+    async checkpoint({ step }) {
+      return { step, logs: options.onCheckpoint?.(step) ?? {}, counters: { ...snapshot() } };
+    },
     async note({ text }) {
       options.onNote?.(text);
       return {};
     },
   };
+
+  function snapshot(): EpisodeCounters {
+    return { ...counters, ended_by: { ...counters.ended_by }, open: open.size };
+  }
 
   async function answer(op: string, payload: unknown): Promise<unknown> {
     if (!Object.hasOwn(handlers, op))
@@ -261,7 +273,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
 
   return {
     answer,
-    counters: () => ({ ...counters, ended_by: { ...counters.ended_by }, open: open.size }),
+    counters: snapshot,
     async closeAll() {
       stop.abort();
       await Promise.allSettled(running);

@@ -96,6 +96,16 @@ export const ops = {
     payload: z.strictObject({ step: count, metrics: z.record(z.string(), anyNumber) }),
     answer: z.strictObject({}),
   },
+  /** A checkpoint was written: where this process's logs end, and what it has counted, so that a run can go on from it. */
+  checkpoint: {
+    payload: z.strictObject({ step: count }),
+    answer: z.strictObject({
+      step: count,
+      /** Bytes of each log that are on the disk, by its path in the run folder. */
+      logs: z.record(z.string(), count),
+      counters: record,
+    }),
+  },
   /** A line for the person watching. */
   note: { payload: z.strictObject({ text: z.string() }), answer: z.strictObject({}) },
 } as const;
@@ -152,6 +162,8 @@ const training = {
   model: z.string(),
   /** The run folder: checkpoints go to `checkpoint-N/`, the trained model with its tokenizer to `final/`. */
   output_dir: z.string(),
+  /** A whole checkpoint to go on from; null: from `model`. */
+  resume_from: z.string().nullable().default(null),
   seed,
   /** Keys of TRL's config class, as the user gave them. */
   trainer: record,
@@ -168,8 +180,11 @@ const trained = {
   /** "max_steps_or_epochs_completed", "stop_requested", or a guard's reason. */
   stop_reason: z.string(),
   parameters: z.strictObject({ total: count, trainable: count }),
-  /** Wall-clock time of the training loop, seconds. */
+  /** Wall-clock time of the training loop, seconds, that before a restart included. */
   train_s: z.number().nonnegative(),
+  /** Of it, what `host.ask` took as Python saw it (bridge and TypeScript), and what the bridge alone did. */
+  ask_s: z.number().nonnegative(),
+  bridge_s: z.number().nonnegative(),
   peak_memory_gib: z.number().nonnegative().nullable(),
 };
 
@@ -243,7 +258,7 @@ export const entries = {
       stages: z.array(z.strictObject({ from_step: count, task_ids: z.array(z.string()).min(1) })).default([]),
       sampling,
     }),
-    result: z.looseObject({ ...trained, rollouts: count, ask_s }),
+    result: z.looseObject({ ...trained, rollouts: count }),
   },
   /** Plays episodes with a model, no training. */
   play: {

@@ -1,21 +1,19 @@
-import { join } from "node:path";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
 import { UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
-import { openMetrics, summarizePoint } from "../metrics.ts";
+import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
-import { freeName, openRun } from "../run-folder.ts";
-import { openTrajectoryLog } from "../trajectory-log.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
-import { defineRecipe } from "./recipe.ts";
+import { defineRecipe, type Recipe } from "./recipe.ts";
 import {
   chatKeys,
   describePython,
   dryRun,
   envKeys,
+  envStem,
   episodeKeys,
   finishRun,
   groupProblems,
@@ -27,7 +25,6 @@ import {
   modelProblems,
   preflight,
   refuse,
-  requireFree,
   runKeys,
   samplingKeys,
   samplingOf,
@@ -35,6 +32,7 @@ import {
   turnProblems,
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
+import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
 
 /** DAPO (arXiv:2503.14476) as TRL's keys; its dynamic sampling is a flag of its own. */
 export const DAPO = { loss_type: "dapo", epsilon_high: 0.28, mask_truncated_completions: true, beta: 0 } as const;
@@ -53,7 +51,7 @@ const ALGORITHM_KEYS = [
   "learning_rate",
 ];
 
-export const grpo = defineRecipe({
+export const grpo: Recipe = defineRecipe({
   name: "grpo",
   summary:
     "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, GSPO, Dr.GRPO by flags",
@@ -64,6 +62,7 @@ export const grpo = defineRecipe({
   ],
   config: z.object({
     ...runKeys,
+    ...resumeKeys,
     ...envKeys,
     split: z.string().nullable().default(null).describe("Tasks to train on; left out: the environment's first split."),
     model: z
@@ -103,8 +102,11 @@ export const grpo = defineRecipe({
   },
   preset: ({ dapo }) => (dapo === true ? { switch: "dapo", values: { trainer: { ...DAPO } } } : null),
 
-  async run(given, context) {
+  async run(asked, context) {
     const { progress } = context;
+    const planned = planRun("grpo", `grpo-${envStem(asked.env)}`, asked, context, grpo.schema);
+    if (planned.done) return planned.done;
+    const { dir, config: given } = planned;
     if (given.dynamic_sampling)
       throw new UserError("dynamic_sampling is not there yet: --dapo runs without it. Leave --dynamic-sampling out.");
     const env = await loadEnv(given.env);
@@ -112,8 +114,6 @@ export const grpo = defineRecipe({
     const tasks = await env.load(split, given.env_options);
     const continuation = env.continuation(given.env_options);
     const lora = loraOf(given, context.given);
-    const dir = join(given.runs_dir, given.name ?? freeName(given.runs_dir, `grpo-${env.name}`));
-    requireFree(dir);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
       ...groupProblems(given.trainer),
@@ -143,29 +143,27 @@ export const grpo = defineRecipe({
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
 
       const algorithm = Object.fromEntries(ALGORITHM_KEYS.map((key) => [key, trainer[key] ?? "default"]));
-      const run = openRun({
-        dir,
-        recipe: "grpo",
-        config,
-        command: context.command,
-        seed: config.seed,
-        ...(await describePython(python)),
-        data: tasks.sources,
-        details: {
-          env: env.id,
-          split,
-          tasks: tasks.ids.length,
-          dapo: config.dapo,
-          dynamic_sampling: false,
-          algorithm,
-          curriculum: stages,
-        },
-      });
-      const metrics = openMetrics(run.path("metrics.jsonl"));
-      const log = openTrajectoryLog(run.path("trajectories", "rank-0.jsonl"));
+      const details = {
+        env: env.id,
+        split,
+        tasks: tasks.ids.length,
+        dapo: config.dapo,
+        dynamic_sampling: false,
+        algorithm,
+        curriculum: stages,
+      };
+      const about = { recipe: "grpo", command: context.command, seed: config.seed, data: tasks.sources, details };
+      const training = openTrainingRun(
+        { ...planned, config },
+        { ...about, ...(await describePython(python)) },
+        context,
+      );
+      const { run, metrics } = training;
       const served = serveEpisodes({
         tasks,
-        log,
+        log: training.trajectories("rank-0"),
+        counters: training.counters,
+        onCheckpoint: training.onCheckpoint,
         max_turns: config.max_turns ?? undefined,
         timeout_ms: config.episode_timeout_ms,
         max_invalid_share: config.max_invalid_share,
@@ -178,11 +176,12 @@ export const grpo = defineRecipe({
         onNote: progress.line,
       });
       progress.line(`grpo: ${model} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
-      return await finishRun(run, [metrics, log], async () => {
+      return await finishRun(run, training.logs, async () => {
         const request = entries.grpo.request.parse({
           model,
           policy: `model:${dir}`,
           output_dir: dir,
+          resume_from: training.checkpoint?.dir ?? null,
           seed: config.seed,
           trainer,
           lora,
@@ -192,13 +191,12 @@ export const grpo = defineRecipe({
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
           sampling: samplingOf(config),
         });
-        const before = python.stats().crossing_ms;
         try {
           const result = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
           progress.end();
           if (result.steps > 0 && served.counters().finished === 0)
             throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
-          const bridge_share = (python.stats().crossing_ms - before) / (1000 * result.train_s);
+          const bridge_share = result.bridge_s / result.train_s;
           const { invalid, groups, groups_without_signal, answer_ms, env_ms } = served.counters();
           return {
             result: { ...result, bridge_share, invalid, groups, groups_without_signal, answer_ms, env_ms },

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
@@ -6,15 +5,15 @@ import { startPython } from "../bridge/python.ts";
 import { UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
-import { openMetrics, summarizePoint } from "../metrics.ts";
+import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
-import { freeName, openRun } from "../run-folder.ts";
-import { defineRecipe } from "./recipe.ts";
+import { defineRecipe, type Recipe } from "./recipe.ts";
 import {
   chatKeys,
   describePython,
   dryRun,
   envKeys,
+  envStem,
   fileHash,
   finishRun,
   isTinyModel,
@@ -25,21 +24,22 @@ import {
   modelProblems,
   preflight,
   refuse,
-  requireFree,
   runKeys,
   TINY_MODEL,
   trainerKey,
 } from "./shared.ts";
+import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
 
 /** Rows that may be left out because they are longer than max_length. */
 const MAX_SHARE_TOO_LONG = 0.01;
 
-export const sft = defineRecipe({
+export const sft: Recipe = defineRecipe({
   name: "sft",
   summary: "Supervised fine-tuning on worked solutions, loss on the policy's tokens only",
   examples: ["sft", "sft configs/sft-arxiv.yaml --lora --learning-rate 1e-4 --num-train-epochs 2"],
   config: z.object({
     ...runKeys,
+    ...resumeKeys,
     ...envKeys,
     split: z
       .string()
@@ -78,18 +78,19 @@ export const sft = defineRecipe({
     return localPath(tiny ? "configs/sft-tiny.yaml" : "configs/sft-arxiv.yaml");
   },
 
-  async run(config, context) {
+  async run(given, context) {
     const { progress } = context;
+    const planned = planRun("sft", `sft-${envStem(given.env)}`, given, context, sft.schema);
+    if (planned.done) return planned.done;
+    const { dir, config } = planned;
     const env = await loadEnv(config.env);
     const continuation = env.continuation(config.env_options);
     const lora = loraOf(config, context.given);
     const split = config.split ?? env.pairs?.split ?? env.splits[0]!;
     if (config.rows && context.given.has("split"))
       throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
-    const dir = join(config.runs_dir, config.name ?? freeName(config.runs_dir, `sft-${env.name}`));
     const model = localPath(config.model);
     refuse(modelProblems(model));
-    requireFree(dir);
     const { rows, manifest, data } = config.rows
       ? { ...readExpertRows(config.rows), data: { [config.rows]: fileHash(config.rows) } }
       : await expertRows();
@@ -113,24 +114,27 @@ export const sft = defineRecipe({
       const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
       if (context.dry_run) return dryRun("sft", config, [`${dir}: ${size}`]);
 
-      const run = openRun({
-        dir,
-        recipe: "sft",
-        config,
-        command: context.command,
-        seed: config.seed,
-        ...(await describePython(python)),
-        data,
-        details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
-      });
-      const metrics = openMetrics(run.path("metrics.jsonl"));
+      const training = openTrainingRun(
+        planned,
+        {
+          recipe: "sft",
+          command: context.command,
+          seed: config.seed,
+          ...(await describePython(python)),
+          data,
+          details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
+        },
+        context,
+      );
+      const { run, metrics } = training;
       const rows_path = run.path("rows.jsonl");
       writeExpertRows(rows_path, { rows, manifest });
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
-      return await finishRun(run, [metrics], async () => {
+      return await finishRun(run, training.logs, async () => {
         const request = entries.sft.request.parse({
           model,
           output_dir: dir,
+          resume_from: training.checkpoint?.dir ?? null,
           seed: config.seed,
           trainer,
           lora,
@@ -148,6 +152,7 @@ export const sft = defineRecipe({
             progress.status(`sft: ${summarizePoint(step, values, ["loss", "mean_token_accuracy", "learning_rate"])}`);
           },
           onNote: progress.line,
+          onCheckpoint: training.onCheckpoint,
         });
         const result = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
         progress.end();

@@ -31,6 +31,9 @@ export const runKeys = {
     .describe("The Python to use; left out: TRESTLE_PYTHON, an active venv, .venv, python3."),
 };
 
+/** An environment's name, also where it is given as a file: "my-env" of "./my-env.ts". */
+export const envStem = (env: string): string => basename(env).replace(/\.\w+$/, "");
+
 export const envKeys = {
   env: z.string().default("arxiv").describe("An environment's name, or a file that exports one."),
   env_options: z.record(z.string(), z.unknown()).default({}).describe("Options of the environment."),
