@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { play } from "../../benchmark/play.ts";
@@ -107,15 +107,19 @@ export const quickstart = defineRecipe({
         const { config: stageConfig } = loadStage(stage);
         key = configHash([key, stageConfig]);
         const folder = join(dir, stage.name);
-        if (stageKey(folder) === key) {
+        const status = stageKey(folder) === key ? readManifest(folder)?.status : undefined;
+        if (status === "completed") {
           progress.line(`${label}: already there, in ${folder}`);
           done.push(stage.name);
           continue;
         }
-        rmSync(folder, { recursive: true, force: true }); // interrupted, or made with other settings
+        if (status === undefined) {
+          rmSync(folder, { recursive: true, force: true }); // made with other settings
+          mkdirSync(folder, { recursive: true });
+          writeJson(join(folder, "stage.json"), { key });
+        }
         progress.line(`${label}: ${stage.recipe.summary}`);
-        await runStage(stage, context);
-        writeJson(join(folder, "stage.json"), { key });
+        await runStage(stage, { resume: status !== undefined }, context);
       }
       return await summarize(dir, config, context, done, performance.now() - begin);
     } finally {
@@ -124,9 +128,9 @@ export const quickstart = defineRecipe({
   },
 });
 
-function loadStage(stage: Stage) {
+function loadStage(stage: Stage, more: Record<string, unknown> = {}) {
   const { recipe, file, name } = stage;
-  const flags = { ...stage.flags, name };
+  const flags = { ...stage.flags, ...more, name };
   return loadConfig<Record<string, unknown>>({
     recipe: recipe.name,
     schema: recipe.schema,
@@ -136,14 +140,14 @@ function loadStage(stage: Stage) {
   });
 }
 
-/** The key under which a finished stage was made; null where it did not finish. */
+/** The key under which a stage was begun; null where it was not. */
 function stageKey(folder: string): string | null {
-  if (readManifest(folder)?.status !== "completed" || !existsSync(join(folder, "stage.json"))) return null;
+  if (!existsSync(join(folder, "stage.json"))) return null;
   return (JSON.parse(readFileSync(join(folder, "stage.json"), "utf8")) as { key: string }).key;
 }
 
-async function runStage(stage: Stage, context: RunContext): Promise<void> {
-  const { config, given } = loadStage(stage);
+async function runStage(stage: Stage, how: { resume: boolean }, context: RunContext): Promise<void> {
+  const { config, given } = loadStage(stage, how);
   const result = await stage.recipe.run(config, { ...context, given });
   context.progress.line(result.text);
   if (result.exit_code === 1)
