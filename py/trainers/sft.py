@@ -1,6 +1,7 @@
 """Supervised fine-tuning on worked solutions, with TRL's SFTTrainer. The loss is on the policy's tokens only."""
 
 import json
+from collections.abc import Callable
 
 from datasets import Dataset
 from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -80,8 +81,11 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
     )
 
 
-def read_rows(path: str) -> list[dict]:
-    """Reads ExpertRows, one JSON object a line. Blank lines and a byte order mark are skipped."""
+def read_rows(path: str, check: Callable[[dict, str], None] | None = None) -> list[dict]:
+    """Reads ExpertRows, one JSON object a line. Blank lines and a byte order mark are skipped.
+
+    check: raises UserError, with the place it is given, for a row of another kind that does not fit.
+    """
     rows = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
@@ -93,7 +97,7 @@ def read_rows(path: str) -> list[dict]:
                 raise UserError(f"{path}:{number}: not JSON: {error.msg}.") from error
             if not isinstance(row, dict):
                 raise UserError(f"{path}:{number}: row must be an object, got {type(row).__name__}.")
-            check_row(row, f"{path}:{number}")
+            (check or check_row)(row, f"{path}:{number}")
             rows.append(row)
     if not rows:
         raise UserError(f"{path}: no rows.")
