@@ -235,6 +235,22 @@ def test_precomputed_reference_and_batches_by_length_change_nothing_but_the_way(
     assert grouped["steps"] == 2 and grouped["margin_after"] > 0
 
 
+@pytest.mark.parametrize(
+    "trainer",
+    [
+        {"sync_ref_model": True, "ref_model_sync_steps": 1, "ref_model_mixup_alpha": 1.0},
+        {"loss_type": ["sigmoid", "sft"], "loss_weights": [1.0, 0.2], "ld_alpha": 0.5},
+        {"gradient_checkpointing": True, "gradient_accumulation_steps": 2, "per_device_train_batch_size": 2},
+    ],
+)
+def test_trls_other_keys_reach_it(request_of, trainer):
+    host = FakeHost()
+    result = dpo.run(request_of(trainer={"max_steps": 4, **trainer}), host)
+    assert result["margin_before"] == pytest.approx(0, abs=1e-5) and result["margin_after"] > 0.01
+    last = [log["metrics"]["rewards/margins"] for log in host.logs if "loss" in log["metrics"]][-1]
+    assert (abs(last) < 1e-5) == ("sync_ref_model" in trainer), "a reference that follows leaves no margin"
+
+
 def test_a_new_adapters_reference_is_the_model_with_it_off(request_of, tmp_path):
     trainer, policy = built(request_of(lora=LORA))
     assert list(policy.model.peft_config) == ["default"] and trainer.ref_model is None
