@@ -25,7 +25,8 @@ rmSync(values.runs, { recursive: true, force: true });
 
 function start(name: string, ...more: string[]) {
   const args = [
-    ...["grpo", "configs/tiny/grpo.yaml", "--model", "models/tiny", "--runs-dir", values.runs, "--name", name],
+    ...["grpo", "configs/grpo-tiny.yaml", "--model", "models/tiny", "--runs-dir", values.runs, "--name", name],
+    ...["--num-generations", "4", "--gradient-accumulation-steps", "1"],
     ...["--max-steps", values.steps, "--save-strategy", "steps", "--save-steps", "1", "--save-total-limit", "2"],
     ...more,
   ];

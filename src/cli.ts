@@ -261,6 +261,14 @@ function addRecipe(
   command: string,
   finish: (result: RunResult, json: boolean) => void,
 ): void {
+  const { instead } = recipe;
+  if (instead !== undefined) {
+    target.argument("[anything...]").allowUnknownOption().allowExcessArguments();
+    target.action(() => {
+      throw new UserError(instead);
+    });
+    return;
+  }
   const takesTrainer = "trainer" in recipe.schema.shape;
   target.argument("[config]", "a YAML file; flags win over it");
   const flags = addFlags(target, recipe.schema);

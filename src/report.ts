@@ -94,6 +94,8 @@ const CHARTS: readonly { title: string; y_label: string; names: RegExp }[] = [
   { title: "Reward components", y_label: "mean of a step", names: /^reward_components\// },
   { title: "Groups without signal", y_label: "share of groups", names: /^frac_reward_zero_std$/ },
   { title: "Loss", y_label: "loss", names: /^loss$/ },
+  { title: "Rewards of the pairs", y_label: "nats × beta", names: /^rewards\/(chosen|rejected|margins)$/ },
+  { title: "Pairs told apart", y_label: "share of pairs", names: /^rewards\/accuracies$/ },
   { title: "Entropy", y_label: "nats a token", names: /^entropy$/ },
   { title: "KL to the reference", y_label: "nats a token", names: /^kl$/ },
   { title: "Turns", y_label: "mean of a rollout", names: /^rollout\/turns$/ },

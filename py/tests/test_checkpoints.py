@@ -7,9 +7,10 @@ import pytest
 import torch
 from fake_host import FakeHost
 from safetensors.torch import load_file
+from test_dpo import pair
 from test_grpo import SAMPLING
 from test_sft import row
-from trainers import grpo, sft
+from trainers import dpo, grpo, sft
 from trainers.checkpoints import COMPLETE, step_of
 
 GRPO = {"per_device_train_batch_size": 8, "num_generations": 4, "learning_rate": 1e-2, "loss_type": "dapo", "beta": 0.0}
@@ -23,8 +24,11 @@ def request_of(tiny_folder, tmp_path):
     def build(name, trainer, **changes):
         rows = tmp_path / "rows.jsonl"
         rows.write_text("\n".join(json.dumps(row(number, words=number % 5)) for number in range(10)))
+        pairs = tmp_path / "pairs.jsonl"
+        pairs.write_text("\n".join(json.dumps(pair(number)) for number in range(10)))
         return {
             "model": str(tiny_folder),
+            "pairs_path": str(pairs),
             "policy": "model:tiny",
             "output_dir": str(tmp_path / name),
             "seed": 5,
@@ -122,6 +126,19 @@ def test_grpo_goes_on_as_if_it_had_never_stopped(request_of, trainer, changes):
 def test_ck_03_sft_goes_on_in_a_later_epoch(request_of, trainer, changes, stop_at_step):
     settings = {"per_device_train_batch_size": 4, "learning_rate": 1e-2, **trainer}  # an epoch is three steps
     same_as_unbroken(sft.run, request_of, settings, stop_at_step, **changes)
+
+
+@pytest.mark.parametrize(
+    "trainer, changes",
+    [
+        ({"sync_ref_model": True, "ref_model_sync_steps": 2}, {}),
+        ({"disable_dropout": False}, {"lora": LORA}),
+    ],
+    ids=["moving reference", "lora"],
+)
+def test_dpo_goes_on(request_of, trainer, changes):
+    settings = {"per_device_train_batch_size": 4, "learning_rate": 1e-3, **trainer}
+    same_as_unbroken(dpo.run, request_of, settings, **changes)
 
 
 def test_old_checkpoints_go_once_the_new_one_is_whole(request_of):

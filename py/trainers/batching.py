@@ -1,6 +1,7 @@
 """Which rows go together (less padding for the loss), and in an order that a run which goes on finds again."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
@@ -69,6 +70,11 @@ class ShuffledLengthBatches(LengthGroupedSampler):
             for i in torch.randperm(len(batches), generator=self.generator).tolist():
                 yield from batches[i]
         yield from last
+
+
+def shuffled(sampler: LengthGroupedSampler, trainer) -> ShuffledLengthBatches:
+    """What a trainer takes in place of transformers' sampler."""
+    return ShuffledLengthBatches(sampler.batch_size, sampler.lengths, trainer.args.seed, partial(epoch_of, trainer))
 
 
 class RepeatedGroups(RepeatSampler):

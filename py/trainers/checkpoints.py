@@ -134,6 +134,8 @@ class TrainerMemory:
         state = {name: getattr(trainer, name) for name in (*self.NAMES, *self.SUMS) if hasattr(trainer, name)}
         if hasattr(trainer, "_metrics"):
             state["_metrics"] = {mode: dict(metrics) for mode, metrics in trainer._metrics.items()}
+        if self._moving_reference is not None:
+            state["reference"] = self._moving_reference.state_dict()
         if batches_left(trainer):
             state["_buffered_inputs"] = trainer._buffered_inputs
         return state
@@ -146,12 +148,20 @@ class TrainerMemory:
                 setattr(trainer, name, state[name])
         for mode, metrics in state.get("_metrics", {}).items():
             trainer._metrics[mode].update(metrics)
+        if "reference" in state and self._moving_reference is not None:
+            self._moving_reference.load_state_dict(state["reference"])
         if "_buffered_inputs" in state:
             device = trainer.accelerator.device
             trainer._buffered_inputs = [
                 {name: value.to(device) if isinstance(value, torch.Tensor) else value for name, value in batch.items()}
                 for batch in state["_buffered_inputs"]
             ]
+
+    @property
+    def _moving_reference(self) -> torch.nn.Module | None:
+        """The reference model where it follows the policy (sync_ref_model); else it is made again from the start."""
+        follows = getattr(self.trainer.args, "sync_ref_model", False)
+        return self.trainer.accelerator.unwrap_model(self.trainer.ref_model) if follows else None
 
     def begin(self) -> None:
         """Once training has begun and has set its sums back."""

@@ -13,9 +13,10 @@ from typing import Any
 import torch
 import trl
 from packaging.version import Version
-from trl import GRPOConfig, SFTConfig
+from trl import DPOConfig, GRPOConfig, SFTConfig
 
 from trainers.continuation import DialogueFormat
+from trainers.dpo_options import LOSSES, adapter_problems, option_problems
 from trainers.model import (
     UserError,
     chat_format,
@@ -23,6 +24,8 @@ from trainers.model import (
     check_weights,
     context_limit,
     did_you_mean,
+    find_model,
+    is_adapter,
     load_model_config,
     load_tokenizer,
 )
@@ -33,7 +36,7 @@ OLDEST_TRL = Version("0.28.0")
 PINNED_TRL = Version("1.16.0")
 SPARE_TOKENS = 64  # added to what a worked solution needs where a budget is too small
 
-CONFIG_CLASSES = {"sft": SFTConfig, "grpo": GRPOConfig}
+CONFIG_CLASSES = {"sft": SFTConfig, "dpo": DPOConfig, "grpo": GRPOConfig}
 
 # Keys of TRL's config that our path would ignore, or that are another option's, with what to do instead.
 ELSEWHERE = {
@@ -61,6 +64,14 @@ ELSEWHERE_BY_RECIPE = {
         "eos_token": "the template's end-of-turn token is used",
         "pad_token": "the tokenizer's own is used",
     },
+    "dpo": {
+        "max_length": "use max_length at the top level of the config (--max-length)",
+        "truncation_mode": "rows longer than max_length are left out, not cut",
+        "padding_free": "pairs are trained padded; this TRL has no other way",
+        "dataset_num_proc": "pairs come tokenised",
+        "trust_remote_code": "the model is loaded before TRL sees it",
+        "pad_token": "the tokenizer's own is used",
+    },
     "grpo": {
         "temperature": "use temperature at the top level of the config (--temperature)",
         "top_p": "use top_p at the top level of the config (--top-p)",
@@ -84,6 +95,10 @@ ELSEWHERE_BY_RECIPE = {
 # TRL compares these with its names only when the first loss is computed.
 CHOICES = {
     "sft": {"loss_type": ["nll", "dft"]},
+    "dpo": {
+        "loss_type": LOSSES,
+        "f_divergence_type": ["reverse_kl", "forward_kl", "js_divergence", "alpha_divergence"],
+    },
     "grpo": {
         "loss_type": ["grpo", "dapo", "dr_grpo", "bnpo", "cispo", "sapo", "luspo", "vespo"],
         "importance_sampling_level": ["token", "sequence"],
@@ -103,6 +118,8 @@ def run(request: dict, host) -> dict:
         found, noted = trainer_problems(recipe, request["trainer"])
         problems += found
         warned += noted
+    if recipe == "dpo" and (request.get("lora") is not None or _names_adapter(request["model"])):
+        problems += adapter_problems(request["trainer"])
 
     longest = None
     try:
@@ -118,9 +135,16 @@ def run(request: dict, host) -> dict:
             warned += noted
     except UserError as error:
         problems.append(str(error))
-    except ValueError as error:  # a worked solution that the template cannot render
-        problems.append(f"gold: {error}")
+    except ValueError as error:  # a row that the template cannot render
+        problems.append(f"{'pairs' if recipe == 'dpo' else 'gold'}: {error}")
     return {"ok": not problems, "problems": problems, "warnings": warned, "longest": longest}
+
+
+def _names_adapter(model: str) -> bool:
+    try:
+        return is_adapter(find_model(model))
+    except UserError:
+        return False  # said where the model's files are checked
 
 
 def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], list[str]]:
@@ -144,18 +168,29 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
         elif key not in known:
             usable = [name for name in known if name not in elsewhere]
             problems.append(f"trainer.{key}: {config_class.__name__} has no such key.{did_you_mean(key, usable)}")
-        elif trainer[key] not in CHOICES[recipe].get(key, [trainer[key]]):
-            choices = ", ".join(str(choice) for choice in CHOICES[recipe][key])
-            problems.append(f"trainer.{key} is '{trainer[key]}'; expected one of {choices}.")
+        elif key in CHOICES[recipe]:
+            problems += choice_problems(config_class, key, trainer[key], CHOICES[recipe][key])
     if not problems:
         problems += type_problems(config_class, trainer, CHOICES[recipe])
     if not problems:
         problems += report_problems(trainer.get("report_to", "none"))
     if not problems and recipe == "grpo":
         problems += group_problems(trainer)
+    if not problems and recipe == "dpo":
+        problems += option_problems(trainer)
     if not problems:
         problems += value_problems(config_class, trainer)
     return problems, warned
+
+
+def choice_problems(config_class, key: str, value: Any, choices: list) -> list[str]:
+    """A value must be one of the choices; where TRL takes a list of them, each entry."""
+    listed = typing.get_origin(typing.get_type_hints(config_class)[key]) is list
+    wrong = [each for each in (value if listed and isinstance(value, list) else [value]) if each not in choices]
+    if wrong or value == []:
+        shown = ", ".join(str(choice) for choice in choices)
+        return [f"trainer.{key} is '{wrong[0] if wrong else value}'; expected one of {shown}."]
+    return []
 
 
 def type_problems(config_class, trainer: dict[str, Any], checked: typing.Container[str]) -> list[str]:

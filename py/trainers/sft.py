@@ -1,13 +1,13 @@
 """Supervised fine-tuning on worked solutions, with TRL's SFTTrainer. The loss is on the policy's tokens only."""
 
 import json
-from functools import partial
+from collections.abc import Callable
 
 from datasets import Dataset
 from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTConfig, SFTTrainer
 
-from trainers.batching import ShuffledLengthBatches, epoch_of
+from trainers.batching import shuffled
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
@@ -25,8 +25,7 @@ class ExpertTrainer(SFTTrainer):
     def _get_train_sampler(self, train_dataset=None):
         sampler = super()._get_train_sampler(train_dataset)
         if isinstance(sampler, LengthGroupedSampler):
-            epoch = partial(epoch_of, self)
-            return ShuffledLengthBatches(sampler.batch_size, sampler.lengths, self.args.seed, epoch)
+            return shuffled(sampler, self)
         return sampler
 
 
@@ -82,8 +81,11 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
     )
 
 
-def read_rows(path: str) -> list[dict]:
-    """Reads ExpertRows, one JSON object a line. Blank lines and a byte order mark are skipped."""
+def read_rows(path: str, check: Callable[[dict, str], None] | None = None) -> list[dict]:
+    """Reads ExpertRows, one JSON object a line. Blank lines and a byte order mark are skipped.
+
+    check: raises UserError, with the place it is given, for a row of another kind that does not fit.
+    """
     rows = []
     with open(path, encoding="utf-8-sig") as file:
         for number, line in enumerate(file, start=1):
@@ -95,7 +97,7 @@ def read_rows(path: str) -> list[dict]:
                 raise UserError(f"{path}:{number}: not JSON: {error.msg}.") from error
             if not isinstance(row, dict):
                 raise UserError(f"{path}:{number}: row must be an object, got {type(row).__name__}.")
-            check_row(row, f"{path}:{number}")
+            (check or check_row)(row, f"{path}:{number}")
             rows.append(row)
     if not rows:
         raise UserError(f"{path}: no rows.")

@@ -195,7 +195,7 @@ export const entries = {
   /** Checks what can be checked before a model loads: config names, model files, the budgets against real tokens. */
   preflight: {
     request: z.strictObject({
-      recipe: z.enum(["sft", "grpo", "play"]),
+      recipe: z.enum(["sft", "dpo", "grpo", "play"]),
       model: z.string(),
       /** Keys of TRL's config class; {} for play. */
       trainer: record,
@@ -209,7 +209,7 @@ export const entries = {
         max_turn_tokens: z.int().positive().nullable(),
         max_episode_tokens: z.int().positive().nullable(),
         max_context_tokens: z.int().positive().nullable(),
-        /** SFT: tokens of a whole row. */
+        /** SFT and DPO: tokens of a whole row. */
         max_length: z.int().positive().nullable(),
       }),
     }),
@@ -246,6 +246,35 @@ export const entries = {
       /** Rows longer than max_length, left out. */
       rows_dropped: count,
       tokens: z.strictObject({ policy: count, total: count }),
+    }),
+  },
+  dpo: {
+    request: z.strictObject({
+      ...training,
+      /** JSON lines, a PairRow each. */
+      pairs_path: z.string(),
+      max_length: z.int().positive(),
+    }),
+    result: z.looseObject({
+      ...trained,
+      /** Pairs trained on. */
+      pairs: count,
+      /** Pairs left out, by the reason. */
+      dropped: z.strictObject({ identical: count, empty: count, too_long: count }),
+      /** `policy`: those that are scored. */
+      tokens: z.strictObject({ policy: count, total: count }),
+      /**
+       * Means over all pairs, before the first step and after the last; null after a loss that was lost. Margin: beta
+       * times (log-ratio of policy and reference of the chosen side − of the rejected one); logp: nats of a side's
+       * replies under the policy; accuracy: share of pairs with a margin above 0.
+       */
+      margin_before: anyNumber,
+      margin_after: anyNumber.nullable(),
+      accuracy_after: anyNumber.nullable(),
+      chosen_logp_before: anyNumber,
+      chosen_logp_after: anyNumber.nullable(),
+      rejected_logp_before: anyNumber,
+      rejected_logp_after: anyNumber.nullable(),
     }),
   },
   grpo: {

@@ -43,6 +43,8 @@ export interface Recipe {
   schema: z.ZodObject;
   defaultFile(flags: Record<string, unknown>): string | null;
   preset?: ConfigSource["preset"];
+  /** Set where there is no such recipe: why, and what to take instead. Said whatever stands behind the command. */
+  instead?: string;
   /** `config` comes from `loadConfig` with this recipe's schema. */
   run(config: unknown, context: RunContext): Promise<RunResult>;
 }

@@ -12,8 +12,8 @@ import { sft } from "./sft.ts";
 import { localPath, readRunConfig, TINY_MODEL } from "./shared.ts";
 
 /**
- * Where GRPO starts when no model is named: the newest SFT result of the tiny model, made first where there is none.
- * GRPO from the bare base would hardly ever see a reward to learn from.
+ * Where GRPO and DPO start when no model is named: the newest SFT result of the tiny model, made first where there is
+ * none. GRPO from the bare base would hardly ever see a reward to learn from.
  */
 export async function startingPolicy(
   start: { runs_dir: string; env: string; env_options: Record<string, unknown>; seed: number; python: string | null },
@@ -74,7 +74,7 @@ export async function tinyBase(
  * The model of the newest finished SFT run that started from the tiny base in this environment and style; null: there is
  * none.
  */
-async function newestSft(runsDir: string, env: string, style: Continuation | null): Promise<string | null> {
+export async function newestSft(runsDir: string, env: string, style: Continuation | null): Promise<string | null> {
   const { continuation } = await loadEnv(env);
   for (const { dir, manifest } of [...listRuns(runsDir), ...listRuns(join(runsDir, "quickstart"))]) {
     if (manifest.recipe !== "sft" || manifest.status !== "completed") continue;
