@@ -6,12 +6,13 @@ import pytest
 import torch
 from fake_host import FakeHost
 from teacher_server import TeacherServer
-from tiny import tiny_model, tiny_tokenizer
 from trainers import opd
 from trainers.model import UserError, load_policy
 from trainers.opd import build_trainer, sampled_reverse_kl
 from trainers.teacher import load_teacher, open_endpoint
 from transformers import AutoModelForCausalLM
+
+from tiny import tiny_model, tiny_tokenizer
 
 SAMPLING = {
     "temperature": 1.0,
@@ -32,7 +33,7 @@ def teacher_folder(tiny_folder, tmp_path_factory):
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.02 * torch.randn(parameter.shape, generator=generator)
+            parameter += 0.04 * torch.randn(parameter.shape, generator=generator)
     model.save_pretrained(folder)
     tiny_tokenizer().save_pretrained(folder)
     return folder
@@ -267,20 +268,24 @@ def test_batch_1_times_accumulation_4_is_batch_4(request_of, tmp_path):
     assert figures[0] == pytest.approx(figures[1], rel=1e-3)
 
 
-@pytest.mark.parametrize("kind", ["model", "api"])
-def test_the_reverse_kl_falls(request_of, api_request_of, kind):
+@pytest.mark.parametrize(
+    ("kind", "steps", "rows", "share"),
+    # The estimate from sampled tokens is noisy: it takes more of them for less.
+    [("model", 25, 8, 0.5), ("api", 50, 16, 0.7)],
+)
+def test_the_reverse_kl_falls(request_of, api_request_of, kind, steps, rows, share):
     trainer = {
-        "max_steps": 30 if kind == "model" else 60,
-        "learning_rate": 2e-3,
-        "lr_scheduler_type": "constant",
-        "per_device_train_batch_size": 8,
+        "max_steps": steps,
+        "learning_rate": 1e-3,
+        "lr_scheduler_type": "linear",
+        "per_device_train_batch_size": rows,
+        "save_strategy": "no",
     }
-    request = (request_of if kind == "model" else api_request_of[0])(trainer={**trainer, "save_strategy": "no"})
     host = FakeHost()
-    opd.run(request, host)
+    opd.run((request_of if kind == "model" else api_request_of[0])(trainer=trainer), host)
     curve = [log["metrics"]["opd/reverse_kl"] for log in host.logs if "opd/reverse_kl" in log["metrics"]]
-    first, last = sum(curve[:5]) / 5, sum(curve[-5:]) / 5
-    assert last < (0.5 if kind == "model" else 0.7) * first, curve
+    first, last = sum(curve[:3]) / 3, sum(curve[-8:]) / 8
+    assert last < share * first, curve
 
 
 def test_a_student_that_is_its_teacher_has_nothing_to_learn(request_of, tiny_folder):
@@ -368,7 +373,7 @@ def test_a_teacher_that_knows_no_token_ends_the_run(api_request_of):
 
 
 def test_only_valid_episodes_are_sent_and_calls_are_counted(api_request_of):
-    build, server = api_request_of
+    build, _ = api_request_of
     request = build(trainer={"max_steps": 1, "per_device_train_batch_size": 4, "save_strategy": "no"})
     result = opd.run(request, FakeHost(reward=lambda episode: None if episode.task_id == "b" else 0.5))
     assert result["teacher_calls"] == 3

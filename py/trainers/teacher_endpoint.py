@@ -83,18 +83,22 @@ class EndpointTeacher:
         is not sent. Raises TeacherError where a row gets no usable answer: no step is taken on a part of a batch.
         """
         asked = [row for row, (_, _, mask) in enumerate(rows) if any(mask)]
-        gave_up = threading.Event()
+        failures: list[Exception] = []  # after the first the other rows need not try for minutes more
 
-        def ask(row: int) -> Logprobs:
+        def ask(row: int) -> Logprobs | None:
+            if failures:
+                return None
             prompt_ids, completion_ids, _ = rows[row]
             try:
-                return self._sequence_logprobs(prompt_ids + completion_ids, gave_up)[len(prompt_ids) :]
-            except BaseException:
-                gave_up.set()  # the others need not try for minutes more
-                raise
+                return self._sequence_logprobs(prompt_ids + completion_ids, failures)[len(prompt_ids) :]
+            except Exception as error:
+                failures.append(error)
+                return None
 
         with ThreadPoolExecutor(max_workers=self.parallel) as pool:
             answers = dict(zip(asked, pool.map(ask, asked), strict=True))
+        if failures:
+            raise failures[0]
         scored: list[Logprobs] = []
         for row, (_, completion_ids, mask) in enumerate(rows):
             logprobs = answers.get(row, [None] * len(completion_ids))
@@ -155,11 +159,11 @@ class EndpointTeacher:
 
     # ------------------------------------------------------------------------------------------------ one sequence
 
-    def _sequence_logprobs(self, ids: list[int], gave_up: threading.Event) -> Logprobs:
+    def _sequence_logprobs(self, ids: list[int], failures: list[Exception]) -> Logprobs:
         if self._form is None:
             raise RuntimeError("completion_logprobs before probe")
         body = self._body(self._form, ids)
-        return self._read(_only_choice(self._request("/completions", body, gave_up=gave_up), self._where), ids)
+        return self._read(_only_choice(self._request("/completions", body, failures=failures), self._where), ids)
 
     def _body(self, form: str, ids: list[int]) -> dict[str, Any]:
         # At temperature 1, as nothing else is comparable; one token, as few servers generate none.
@@ -182,7 +186,7 @@ class EndpointTeacher:
     # ------------------------------------------------------------------------------------------------ HTTP
 
     def _request(
-        self, path: str, body: dict[str, Any] | None, *, base: str | None = None, gave_up: threading.Event | None = None
+        self, path: str, body: dict[str, Any] | None, *, base: str | None = None, failures: Sequence[Exception] = ()
     ) -> dict[str, Any]:
         """POSTs `body`, or GETs where there is none; tries again what may pass. The answer's JSON object."""
         url = (self.base_url if base is None else base) + path + self.query
@@ -195,7 +199,7 @@ class EndpointTeacher:
             except _MayPass as failure:
                 pause = failure.retry_after_s
                 last = attempt == self.max_retries or (pause or 0) > LONGEST_PAUSE_S
-                if last or self._stop_requested() or (gave_up is not None and gave_up.is_set()):
+                if last or self._stop_requested() or failures:
                     tries = f" ({attempt + 1} tries)" if attempt else ""
                     raise TeacherError(
                         f"{self._where} does not answer: {failure}{tries}. Check LLM_BASE_URL, and whether it runs."
