@@ -1,10 +1,11 @@
 import { bench, rollout } from "../../benchmark/run.ts";
 import { baselines } from "../../eval/baselines.ts";
 import { grpo } from "./grpo.ts";
+import { opd } from "./opd.ts";
 import { pretrain } from "./pretrain.ts";
 import { quickstart } from "./quickstart.ts";
 import type { Recipe } from "./recipe.ts";
 import { sft } from "./sft.ts";
 
 /** Every command that takes a config. */
-export const recipes: readonly Recipe[] = [pretrain, sft, grpo, rollout, bench, baselines, quickstart];
+export const recipes: readonly Recipe[] = [pretrain, sft, grpo, opd, rollout, bench, baselines, quickstart];
