@@ -2,6 +2,7 @@
 
 import math
 
+import peft
 import pytest
 import torch
 from fake_host import FakeHost
@@ -301,6 +302,17 @@ def test_an_adapter_is_trained_and_saved(request_of, tmp_path):
     result = opd.run(request_of(lora=lora), FakeHost())
     assert result["parameters"]["trainable"] < result["parameters"]["total"] / 10
     assert (tmp_path / "run" / "final" / "adapter_model.safetensors").is_file()
+
+
+def test_an_adapter_teaches_as_the_model_it_makes(request_of, tiny_folder, tmp_path):
+    base = AutoModelForCausalLM.from_pretrained(tiny_folder)
+    base.name_or_path = str(tiny_folder)
+    adapted = peft.get_peft_model(base, peft.LoraConfig(r=2, target_modules=["q_proj"], init_lora_weights=False))
+    adapted.save_pretrained(tmp_path / "adapter")
+    teacher = load_teacher(request_of(teacher={"kind": "model", "model": str(tmp_path / "adapter")}))
+    ids = torch.tensor([[5, 6, 7, 8]])
+    assert torch.allclose(teacher(ids).logits, adapted.eval()(ids).logits, atol=1e-5)
+    assert not any(parameter.requires_grad for parameter in teacher.parameters())
 
 
 # -------------------------------------------------------------------------------------------------------- endpoint

@@ -2,8 +2,9 @@
 tokens is, and the student moves towards the teacher. Multi-turn, with TRL's DistillationTrainer.
 
 At a policy token with the context c, student p and teacher q, both at the sampling temperature, the loss is the reverse
-KL  sum over x of p(x|c) (log p(x|c) − log q(x|c)), averaged over the policy tokens of an optimizer step. Prompt and
-observation tokens are context: neither loss nor divisor knows them.
+KL  sum over x of p(x|c) (log p(x|c) − log q(x|c)), averaged over the policy tokens of an optimizer step. Contexts are
+taken as they came: no gradient goes through the sampling of earlier tokens. Prompt and observation tokens are context:
+neither loss nor divisor knows them.
 
 A local teacher gives its whole distribution, and the loss is TRL's, exact. An endpoint tells log q of the sampled token
 alone: see `sampled_reverse_kl`.
