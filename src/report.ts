@@ -98,6 +98,7 @@ const CHARTS: readonly { title: string; y_label: string; names: RegExp }[] = [
   { title: "Pairs told apart", y_label: "share of pairs", names: /^rewards\/accuracies$/ },
   { title: "Entropy", y_label: "nats a token", names: /^entropy$/ },
   { title: "KL to the reference", y_label: "nats a token", names: /^kl$/ },
+  { title: "Reverse KL to the teacher", y_label: "nats a token", names: /^opd\/reverse_kl$/ },
   { title: "Turns", y_label: "mean of a rollout", names: /^rollout\/turns$/ },
 ];
 

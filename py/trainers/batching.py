@@ -96,6 +96,12 @@ class RepeatedGroups(RepeatSampler):
         yield from super().__iter__()
 
 
+def repeated(order: RepeatSampler, trainer) -> RepeatedGroups:
+    """What a trainer takes in place of TRL's order."""
+    names = ("data_source", "mini_repeat_count", "batch_size", "repeat_count", "shuffle", "seed")
+    return RepeatedGroups(*(getattr(order, name) for name in names), epoch=partial(epoch_of, trainer))
+
+
 def epoch_of(trainer) -> int:
     """The epoch that a trainer is about to begin or in the middle of, from 0."""
     return int(trainer.state.epoch or 0)

@@ -5,13 +5,12 @@ Which task, which seed, what was sampled and what it earned is decided here and 
 
 import math
 import time
-from functools import partial
 
 import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
-from trainers.batching import RepeatedGroups, deal_by_length, epoch_of
+from trainers.batching import deal_by_length, repeated
 from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train_and_save
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
@@ -118,16 +117,7 @@ class RolloutTrainer(GRPOTrainer):
         return output
 
     def _get_train_sampler(self, dataset=None):
-        order = super()._get_train_sampler(dataset)
-        return RepeatedGroups(
-            order.data_source,
-            order.mini_repeat_count,
-            order.batch_size,
-            order.repeat_count,
-            order.shuffle,
-            order.seed,
-            epoch=partial(epoch_of, self),
-        )
+        return repeated(super()._get_train_sampler(dataset), self)
 
     def _prepare_inputs(self, generation_batch):
         before = self._buffered_inputs

@@ -29,6 +29,7 @@ from trainers.model import (
     load_model_config,
     load_tokenizer,
 )
+from trainers.teacher import teacher_problems
 from trainers.tokens import transcript_of
 
 # Before 0.28 rollout_func is only called on the vLLM server's path: multi-turn sampling would silently disappear.
@@ -36,7 +37,12 @@ OLDEST_TRL = Version("0.28.0")
 PINNED_TRL = Version("1.16.0")
 SPARE_TOKENS = 64  # added to what a worked solution needs where a budget is too small
 
-CONFIG_CLASSES = {"sft": SFTConfig, "dpo": DPOConfig, "grpo": GRPOConfig}
+CONFIG_CLASSES = {
+    "sft": SFTConfig,
+    "dpo": DPOConfig,
+    "grpo": GRPOConfig,
+    "opd": getattr(trl, "DistillationConfig", None),  # not in older TRL, which the other recipes can do with
+}
 
 # Keys of TRL's config that our path would ignore, or that are another option's, with what to do instead.
 ELSEWHERE = {
@@ -91,6 +97,29 @@ ELSEWHERE_BY_RECIPE = {
         "log_completions": "every rollout is in trajectories/",
         "log_completions_hub_repo": "every rollout is in trajectories/",
     },
+    "opd": {
+        "temperature": "use temperature at the top level of the config (--temperature)",
+        "top_p": "use top_p at the top level of the config (--top-p)",
+        "top_k": "use top_k at the top level of the config (--top-k)",
+        "min_p": "use min_p at the top level of the config (--min-p)",
+        "max_completion_length": "use max_turn_tokens and max_episode_tokens at the top level of the config",
+        "max_new_tokens": "use max_turn_tokens and max_episode_tokens at the top level of the config",
+        "max_observation_tokens": "what an observation may be is the environment's affair; max_context_tokens bounds "
+        "prompt, replies and observations together",
+        "repetition_penalty": "our sampler has none",
+        "generation_kwargs": "our sampler takes temperature, top_p, top_k and min_p",
+        "cache_implementation": "our sampler keeps its own cache",
+        "use_vllm": "rollouts are sampled with transformers",
+        "max_tool_calling_iterations": "turns are the environment's (max_turns)",
+        "teacher_model_name_or_path": "use teacher at the top level of the config (--teacher model:…)",
+        "teacher_model_revision": "the teacher is loaded before TRL sees it; use --teacher",
+        "teacher_model_init_kwargs": "the teacher is loaded before TRL sees it; use --teacher",
+        "trust_remote_code": "models are loaded before TRL sees them, without code of theirs",
+        "pad_to_multiple_of": "rows are cut to the longest of their own",
+        "log_completions": "every rollout is in trajectories/",
+        "num_completions_to_print": "every rollout is in trajectories/",
+        "log_unique_prompts": "every rollout is in trajectories/",
+    },
 }
 # TRL compares these with its names only when the first loss is computed.
 CHOICES = {
@@ -105,6 +134,7 @@ CHOICES = {
         "scale_rewards": ["group", "batch", "none", True, False],
         "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
     },
+    "opd": {},
 }
 REPORT_BACKENDS = ("none", "tensorboard", "wandb", "trackio")
 
@@ -123,6 +153,10 @@ def run(request: dict, host) -> dict:
 
     longest = None
     try:
+        if recipe == "opd" and not problems:
+            found, noted = teacher_problems(request)
+            problems += found
+            warned += noted
         chat = chat_format(request, load_tokenizer(request["model"]))
         limit = context_limit(load_model_config(request["model"]))
         check_weights(request["model"])
@@ -159,6 +193,8 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
         )
 
     config_class = CONFIG_CLASSES[recipe]
+    if config_class is None:
+        return [f"TRL {installed} is installed, which has no trainer for {recipe}. Run `setup` for {PINNED_TRL}."], []
     known = [field.name for field in dataclasses.fields(config_class)]
     elsewhere = ELSEWHERE | ELSEWHERE_BY_RECIPE[recipe]
     problems = []

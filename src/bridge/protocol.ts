@@ -150,6 +150,26 @@ export const lora = z
   .nullable();
 export type Lora = z.infer<typeof lora>;
 
+/** Who scores the student's tokens: a local model, or one behind an OpenAI-compatible server; its key is not in here. */
+export const teacher = z.discriminatedUnion("kind", [
+  z.strictObject({ kind: z.literal("model"), model: z.string() }),
+  z.strictObject({
+    kind: z.literal("api"),
+    /** Mostly ends in /v1. */
+    base_url: z.string(),
+    /** "", or as "?api-version=1". */
+    query: z.string(),
+    model: z.string(),
+    /** A folder or hub id with the teacher's tokenizer. */
+    tokenizer: z.string().nullable(),
+    trust_tokenizer: z.boolean(),
+    max_retries: count,
+    timeout_s: z.number().positive(),
+    parallel: z.int().positive(),
+  }),
+]);
+export type Teacher = z.infer<typeof teacher>;
+
 const expertRow = z.object({
   id: z.string(),
   task_id: z.string(),
@@ -195,7 +215,7 @@ export const entries = {
   /** Checks what can be checked before a model loads: config names, model files, the budgets against real tokens. */
   preflight: {
     request: z.strictObject({
-      recipe: z.enum(["sft", "dpo", "grpo", "play"]),
+      recipe: z.enum(["sft", "dpo", "grpo", "opd", "play"]),
       model: z.string(),
       /** Keys of TRL's config class; {} for play. */
       trainer: record,
@@ -212,6 +232,9 @@ export const entries = {
         /** SFT and DPO: tokens of a whole row. */
         max_length: z.int().positive().nullable(),
       }),
+      /** OPD: compared with the model, and an endpoint is asked for a short text. */
+      teacher: teacher.optional(),
+      sampling: sampling.optional(),
     }),
     result: z.strictObject({
       ok: z.boolean(),
@@ -288,6 +311,28 @@ export const entries = {
       sampling,
     }),
     result: z.looseObject({ ...trained, rollouts: count }),
+  },
+  /** On-policy distillation: the model is the student. LLM_API_KEY of Python's environment goes to an endpoint. */
+  opd: {
+    request: z.strictObject({
+      ...training,
+      /** The student's name in the log. */
+      policy: z.string(),
+      teacher,
+      task_ids: z.array(z.string()).min(1),
+      sampling,
+    }),
+    result: z.looseObject({
+      ...trained,
+      rollouts: count,
+      policy_tokens: count,
+      /** Policy tokens that the teacher gave a probability for, and those it gave none for. */
+      teacher_tokens: count,
+      missing_logprobs: count,
+      /** Answered requests of an endpoint, and tries after a failed one. */
+      teacher_calls: count,
+      teacher_retries: count,
+    }),
   },
   /** Plays episodes with a model, no training. */
   play: {

@@ -1,0 +1,193 @@
+import { z } from "zod";
+import { serveEpisodes } from "../bridge/episodes.ts";
+import { entries } from "../bridge/protocol.ts";
+import { PythonError, startPython } from "../bridge/python.ts";
+import { GuardError, UserError } from "../core/errors.ts";
+import { loadEnv } from "../envs/index.ts";
+import { summarizePoint } from "../metrics.ts";
+import { writeReport } from "../report.ts";
+import { defineRecipe, type Recipe } from "./recipe.ts";
+import {
+  chatKeys,
+  describePython,
+  dryRun,
+  envKeys,
+  envStem,
+  episodeKeys,
+  finishRun,
+  isTinyModel,
+  localPath,
+  longestGold,
+  loraKeys,
+  loraOf,
+  modelProblems,
+  preflight,
+  refuse,
+  runKeys,
+  samplingKeys,
+  samplingOf,
+  trainerKey,
+  turnProblems,
+} from "./shared.ts";
+import { startingPolicy } from "./starting-policy.ts";
+import { defaultTeacher, openTeacher, teacherKeys } from "./teacher.ts";
+import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
+
+export const opd: Recipe = defineRecipe({
+  name: "opd",
+  summary: "On-policy distillation (arXiv:2306.13649): the student plays, a teacher scores each of its tokens",
+  examples: [
+    "opd",
+    "opd configs/opd-arxiv.yaml --model runs/sft-arxiv/final",
+    "opd configs/opd-arxiv.yaml --teacher api:Qwen/Qwen2.5-7B-Instruct --temperature 1 --model runs/sft-arxiv/final",
+  ],
+  config: z.object({
+    ...runKeys,
+    ...resumeKeys,
+    ...envKeys,
+    split: z.string().nullable().default(null).describe("Tasks to play; left out: the environment's first split."),
+    model: z
+      .string()
+      .nullable()
+      .default(null)
+      .describe(
+        "The student: a folder in Hugging Face format, or a hub id; left out: the newest SFT result of the tiny model.",
+      ),
+    ...teacherKeys,
+    lmbda: z.number().default(1).describe("Share of the student's own samples: 1 is all there is."),
+    ...samplingKeys,
+    ...episodeKeys,
+    max_invalid_share: z
+      .number()
+      .min(0)
+      .max(1)
+      .default(0.2)
+      .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
+    ...loraKeys,
+    ...chatKeys,
+    ...trainerKey("DistillationConfig"),
+  }),
+  // Settings for real models would teach the tiny one nothing, and the other way round.
+  defaultFile({ model, env = "arxiv" }) {
+    if (env !== "arxiv") return null;
+    const tiny = model === undefined || isTinyModel(String(model));
+    return localPath(tiny ? "configs/opd-tiny.yaml" : "configs/opd-arxiv.yaml");
+  },
+
+  async run(asked, context) {
+    const { progress } = context;
+    const planned = planRun("opd", `opd-${envStem(asked.env)}`, asked, context, opd.schema);
+    if (planned.done) return planned.done;
+    const { dir, config: given } = planned;
+    if (given.lmbda !== 1)
+      throw new UserError(
+        `lmbda is ${given.lmbda}; expected 1. Every token here is the student's own: there is no set of others' ` +
+          "replies to mix in (sft learns from those).",
+      );
+    const env = await loadEnv(given.env);
+    const split = given.split ?? env.splits[0]!;
+    const tasks = await env.load(split, given.env_options);
+    const continuation = env.continuation(given.env_options);
+    const lora = loraOf(given, context.given);
+    refuse([
+      ...(given.model === null ? [] : modelProblems(localPath(given.model))),
+      ...turnProblems(tasks, given.max_turns),
+    ]);
+    const student = given.model === null ? null : localPath(given.model);
+    const named = given.teacher ?? (await defaultTeacher({ ...given, model: student }));
+    const recorded = [context.command, JSON.stringify(given)];
+    const teacher = openTeacher({ ...given, teacher: named }, { given: context.given, recorded });
+    if (given.teacher === null) progress.line(`No --teacher: learning from ${teacher.name}.`);
+    const model = student ?? (await startingPolicy(given, context));
+    const config = { ...given, model, split, teacher: teacher.name };
+
+    const python = await startPython({ interpreter: config.python ?? undefined, env: teacher.env });
+    try {
+      const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
+      const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
+      const sampling = samplingOf(config);
+      const gold = await longestGold(tasks);
+      const common = { model, trainer, lora, chat_template_kwargs, continuation, sampling, teacher: teacher.request };
+      await preflight(python, { recipe: "opd", ...common, gold, budgets }, context);
+      if (context.dry_run) return dryRun("opd", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
+
+      const details = {
+        env: env.id,
+        split,
+        tasks: tasks.ids.length,
+        teacher: teacher.details,
+        algorithm: { beta: trainer.beta ?? 1, lmbda: 1, learning_rate: trainer.learning_rate ?? "default" },
+      };
+      const about = { recipe: "opd", command: context.command, seed: config.seed, data: tasks.sources, details };
+      const training = openTrainingRun(
+        { ...planned, config },
+        { ...about, ...(await describePython(python)) },
+        context,
+      );
+      const { run, metrics } = training;
+      const served = serveEpisodes({
+        tasks,
+        log: training.trajectories("rank-0"),
+        counters: training.counters,
+        onCheckpoint: training.onCheckpoint,
+        max_turns: config.max_turns ?? undefined,
+        timeout_ms: config.episode_timeout_ms,
+        max_invalid_share: config.max_invalid_share,
+        onLog(step, values) {
+          metrics.write(step, values);
+          const shown = ["opd/reverse_kl", "reward", "rollout/success", "loss", "rollout/invalid"];
+          progress.status(`opd: ${summarizePoint(step, values, shown)}`);
+        },
+        onNote: progress.line,
+      });
+      progress.line(`opd: ${model} towards ${teacher.name} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
+      return await finishRun(run, training.logs, async () => {
+        const request = entries.opd.request.parse({
+          ...common,
+          policy: `model:${dir}`,
+          output_dir: dir,
+          resume_from: training.checkpoint?.dir ?? null,
+          seed: config.seed,
+          task_ids: tasks.ids,
+        });
+        try {
+          const result = entries.opd.result.parse(
+            await callTrainer(() => python.call("opd", request, { answer: served.answer })),
+          );
+          progress.end();
+          if (result.steps > 0 && served.counters().finished === 0)
+            throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
+          const bridge_share = result.bridge_s / result.train_s;
+          const { invalid, answer_ms, env_ms } = served.counters();
+          const calls = teacher.request.kind === "api" ? `, ${result.teacher_calls} calls` : "";
+          return {
+            result: { ...result, bridge_share, invalid, answer_ms, env_ms },
+            report: () => writeReport(dir),
+            text: [
+              `opd: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
+              `teacher: ${teacher.name}, ${result.teacher_tokens} tokens scored, ${result.missing_logprobs} left out${calls}`,
+              `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time`,
+              `model: ${run.path("final")}`,
+              `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`,
+            ].join("\n"),
+          };
+        } finally {
+          await served.closeAll();
+        }
+      });
+    } finally {
+      await python.close();
+    }
+  },
+});
+
+/** A teacher that is gone ends the run as a guard does: with its sentence, and no stack. */
+async function callTrainer(call: () => Promise<unknown>): Promise<unknown> {
+  try {
+    return await call();
+  } catch (error) {
+    if (error instanceof PythonError && error.type === "TeacherError")
+      throw new GuardError(error.message.replace(/^TeacherError: /, ""));
+    throw error;
+  }
+}
