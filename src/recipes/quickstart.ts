@@ -132,7 +132,7 @@ function loadStage(stage: Stage) {
     schema: recipe.schema,
     file,
     flags,
-    preset: recipe.preset,
+    presets: recipe.presets,
   });
 }
 
