@@ -10,7 +10,9 @@ import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
 import { openTrajectoryLog } from "../trajectory-log.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
+import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
 import { defineRecipe } from "./recipe.ts";
+import { shapingKeys, shapingOf } from "./shaping.ts";
 import {
   chatKeys,
   describePython,
@@ -36,31 +38,14 @@ import {
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
 
-/** DAPO (arXiv:2503.14476) as TRL's keys; its dynamic sampling is a flag of its own. */
-export const DAPO = { loss_type: "dapo", epsilon_high: 0.28, mask_truncated_completions: true, beta: 0 } as const;
-
-/** Keys of GRPOConfig that decide what the algorithm is: they stand in every run's manifest, set or not. */
-const ALGORITHM_KEYS = [
-  "loss_type",
-  "beta",
-  "epsilon",
-  "epsilon_high",
-  "mask_truncated_completions",
-  "importance_sampling_level",
-  "scale_rewards",
-  "num_generations",
-  "num_iterations",
-  "learning_rate",
-];
-
 export const grpo = defineRecipe({
   name: "grpo",
-  summary:
-    "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, GSPO, Dr.GRPO by flags",
+  summary: "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, --gspo, --dr-grpo",
   examples: [
     "grpo --dapo",
-    "grpo configs/grpo-arxiv.yaml --model runs/sft-arxiv/final --importance-sampling-level sequence",
-    "grpo --model models/my-sft --env ./my-env.ts --split train --loss-type dr_grpo --scale-rewards none",
+    "grpo configs/grpo-arxiv.yaml --model runs/sft-arxiv/final --gspo",
+    "grpo --model models/my-sft --env ./my-env.ts --split train --dr-grpo",
+    "grpo --dapo --advantage turn_discount --advantage-alpha-unit turn",
   ],
   config: z.object({
     ...runKeys,
@@ -73,14 +58,7 @@ export const grpo = defineRecipe({
       .describe(
         "A folder in Hugging Face format, or a hub id; left out: the newest SFT result of the tiny model, made first where there is none.",
       ),
-    dapo: z
-      .boolean()
-      .default(false)
-      .describe(
-        `DAPO: ${Object.entries(DAPO)
-          .map(([key, value]) => `${key} ${value}`)
-          .join(", ")}. Explicit flags win.`,
-      ),
+    ...presetKeys,
     dynamic_sampling: z.boolean().default(false).describe("DAPO's resampling of groups without signal. Not there yet."),
     ...samplingKeys,
     ...episodeKeys,
@@ -90,6 +68,7 @@ export const grpo = defineRecipe({
       .max(1)
       .default(0.2)
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
+    ...shapingKeys,
     ...curriculumKeys,
     ...loraKeys,
     ...chatKeys,
@@ -101,7 +80,7 @@ export const grpo = defineRecipe({
     const tiny = model === undefined || isTinyModel(String(model));
     return localPath(tiny ? "configs/grpo-tiny.yaml" : "configs/grpo-arxiv.yaml");
   },
-  preset: ({ dapo }) => (dapo === true ? { switch: "dapo", values: { trainer: { ...DAPO } } } : null),
+  presets: presetsOf,
 
   async run(given, context) {
     const { progress } = context;
@@ -116,6 +95,7 @@ export const grpo = defineRecipe({
     requireFree(dir);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
+      ...optionProblems(given, context.given),
       ...groupProblems(given.trainer),
       ...turnProblems(tasks, given.max_turns),
     ]);
@@ -135,14 +115,13 @@ export const grpo = defineRecipe({
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const gold = await longestGold(tasks);
-      await preflight(
+      const { effective } = await preflight(
         python,
         { recipe: "grpo", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
 
-      const algorithm = Object.fromEntries(ALGORITHM_KEYS.map((key) => [key, trainer[key] ?? "default"]));
       const run = openRun({
         dir,
         recipe: "grpo",
@@ -155,9 +134,8 @@ export const grpo = defineRecipe({
           env: env.id,
           split,
           tasks: tasks.ids.length,
-          dapo: config.dapo,
           dynamic_sampling: false,
-          algorithm,
+          algorithm: algorithmOf(config, effective),
           curriculum: stages,
         },
       });
@@ -191,6 +169,7 @@ export const grpo = defineRecipe({
           task_ids: tasks.ids,
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
           sampling: samplingOf(config),
+          shaping: shapingOf(config),
         });
         const before = python.stats().crossing_ms;
         try {
