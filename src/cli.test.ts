@@ -326,7 +326,7 @@ test.each(configs)("%s fits its recipe, and opens with the command that runs it"
   const name = String(readYaml(file).recipe);
   const recipe = recipes.find((candidate) => candidate.name === name)!;
   expect(() =>
-    loadConfig({ recipe: name, schema: recipe.schema, file, flags: {}, preset: recipe.preset }),
+    loadConfig({ recipe: name, schema: recipe.schema, file, flags: {}, presets: recipe.presets }),
   ).not.toThrow();
   expect(readFileSync(file, "utf8")).toMatch(new RegExp(`^# tsx src/cli.ts ${name} `));
 });

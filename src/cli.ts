@@ -295,7 +295,7 @@ function addRecipe(
       schema: recipe.schema,
       file,
       flags: given,
-      preset: recipe.preset,
+      presets: recipe.presets,
     });
     const dry_run = options.dryRun === true;
     finish(await recipe.run(loaded.config, { command, dry_run, progress, given: loaded.given }), options.json === true);

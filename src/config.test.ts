@@ -14,6 +14,8 @@ const schema = z.object({
   env_options: z.record(z.string(), z.unknown()).default({}),
   trainer: z.record(z.string(), z.unknown()).default({}),
   dapo: z.boolean().default(false),
+  gspo: z.boolean().default(false),
+  dr_grpo: z.boolean().default(false),
 });
 const ours = Object.keys(schema.shape);
 
@@ -26,10 +28,15 @@ function load(yaml: string | null, flags: Record<string, unknown> = {}) {
     schema,
     file,
     flags,
-    preset: (values) =>
-      values.dapo === true
-        ? { switch: "dapo", values: { trainer: { loss_type: "dapo", beta: 0, epsilon_high: 0.28 } } }
-        : null,
+    presets: (values) => [
+      ...(values.dapo === true
+        ? [{ switch: "dapo", values: { trainer: { loss_type: "dapo", beta: 0, epsilon_high: 0.28 } } }]
+        : []),
+      ...(values.gspo === true
+        ? [{ switch: "gspo", values: { split: "dev", trainer: { importance_sampling_level: "sequence" } } }]
+        : []),
+      ...(values.dr_grpo === true ? [{ switch: "dr_grpo", values: { trainer: { loss_type: "dr_grpo" } } }] : []),
+    ],
   });
 }
 
@@ -69,6 +76,41 @@ describe("precedence: flag > YAML > default", () => {
   test("a switch in the file leaves the file's own values in place", () => {
     expect(load("dapo: true\ntrainer: {beta: 0.04}").config.trainer).toMatchObject({ beta: 0.04, loss_type: "dapo" });
     expect(load("dapo: true", { dapo: false }).config.trainer).toEqual({});
+  });
+});
+
+describe("several switches", () => {
+  test("combine, from file and flags", () => {
+    const both = { loss_type: "dapo", beta: 0, epsilon_high: 0.28, importance_sampling_level: "sequence" };
+    expect(load(null, { dapo: true, gspo: true }).config).toMatchObject({ split: "dev", trainer: both });
+    expect(load("gspo: true", { dapo: true }).config).toMatchObject({ split: "dev", trainer: both });
+  });
+
+  test("each stands under the layer that set it", () => {
+    const yaml = "gspo: true\nsplit: test\ntrainer: {importance_sampling_level: token, beta: 0.04}";
+    expect(load(yaml, { dapo: true }).config).toMatchObject({
+      split: "test",
+      trainer: { importance_sampling_level: "token", beta: 0 },
+    });
+    expect(load(yaml, { gspo: true }).config).toMatchObject({
+      split: "dev",
+      trainer: { importance_sampling_level: "sequence", beta: 0.04 },
+    });
+  });
+
+  test.each([
+    ["both by flag", null, { dapo: true, dr_grpo: true }],
+    ["one in the file", "dapo: true", { dr_grpo: true }],
+    ["whatever is set beside them", "trainer: {loss_type: bnpo}", { dapo: true, dr_grpo: true }],
+  ])("that contradict each other are refused: %s", (_, yaml, flags) => {
+    expect(() => load(yaml, flags)).toThrow(
+      "--dapo and --dr-grpo contradict each other: trainer.loss_type is 'dapo' in one and 'dr_grpo' in the other. " +
+        "Leave one of them out.",
+    );
+  });
+
+  test("a switch that is turned off again contradicts nothing", () => {
+    expect(load("dapo: true", { dapo: false, dr_grpo: true }).config.trainer).toEqual({ loss_type: "dr_grpo" });
   });
 });
 

@@ -205,10 +205,16 @@ export interface ConfigSource {
   /** From the command line, by key. `trainer` is merged into the file's. */
   flags: ConfigValues;
   /**
-   * What a switch stands for, given the values of all layers: merged under the layer that set it, so that explicit
-   * values beside the switch win, and the switch wins over the file below it.
+   * What the switches that are on stand for, given the values of all layers: each is merged under the layer that set it,
+   * so that explicit values beside a switch win, and the switch wins over the file below it.
    */
-  preset?: (values: ConfigValues) => { switch: string; values: ConfigValues } | null;
+  presets?: (values: ConfigValues) => readonly Preset[];
+}
+
+/** What one switch stands for. */
+export interface Preset {
+  switch: string;
+  values: ConfigValues;
 }
 
 export interface LoadedConfig<Config> {
@@ -225,19 +231,42 @@ export function loadConfig<Config>(source: ConfigSource): LoadedConfig<Config> {
     throw new UserError(
       `${file} is a config of '${String(fileRecipe)}', not of '${recipe}'. Run: trestle ${String(fileRecipe)} ${file}`,
     );
-  const layers = [fromFile, flags];
-  const preset = source.preset?.(merge(...layers));
-  if (preset) {
-    const layer = flags[preset.switch] === undefined ? 0 : 1;
-    layers.splice(layer, 0, preset.values);
-  }
-  const values = merge(...layers);
+  const presets = source.presets?.(merge(fromFile, flags)) ?? [];
+  refuseContradictions(presets);
+  const values = merge(
+    ...presets.filter((preset) => flags[preset.switch] === undefined).map(({ values }) => values),
+    fromFile,
+    ...presets.filter((preset) => flags[preset.switch] !== undefined).map(({ values }) => values),
+    flags,
+  );
   const parsed = schema.strict().safeParse(values);
   if (!parsed.success) {
     const problems = parsed.error.issues.map((issue) => describeIssue(issue, values, source));
     throw new UserError(problems.join("\n"));
   }
   return { config: parsed.data as Config, given: new Set([...Object.keys(fromFile), ...Object.keys(flags)]) };
+}
+
+/** @throws UserError where two presets say different things of one key */
+function refuseContradictions(presets: readonly Preset[]): void {
+  const said = new Map<string, { preset: Preset; value: unknown }>();
+  for (const preset of presets) {
+    for (const [path, value] of leaves(preset.values)) {
+      const other = said.get(path);
+      said.set(path, { preset, value });
+      if (!other || other.value === value) continue;
+      throw new UserError(
+        `--${kebab(other.preset.switch)} and --${kebab(preset.switch)} contradict each other: ${path} is ` +
+          `${shownValue(other.value)} in one and ${shownValue(value)} in the other. Leave one of them out.`,
+      );
+    }
+  }
+}
+
+function leaves(values: ConfigValues, path = ""): [string, unknown][] {
+  return Object.entries(values).flatMap(([key, value]): [string, unknown][] =>
+    isRecord(value) ? leaves(value, `${path}${key}.`) : [[path + key, value]],
+  );
 }
 
 /** Later ones win; mappings are merged key by key. */

@@ -48,6 +48,7 @@ export const trajectorySchema: z.ZodType<Trajectory> = z.object({
   parts: z.record(z.string(), z.number().nullable()),
   metrics: z.record(z.string(), value),
   success: z.boolean(),
+  turn_scores: z.array(z.number()).optional(),
   tokens: z.object({ prompt: count, policy: count, observation: count }),
   env_ms: z.number().nonnegative().nullable(),
 });

@@ -12,9 +12,11 @@ from trl import GRPOConfig, GRPOTrainer
 
 from trainers.batching import deal_by_length, repeated
 from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train_and_save
+from trainers.losses import aggregate, squared_kl
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
 from trainers.rollout_func import RolloutSampler, rollout_metrics
+from trainers.shaping import Shaping, advantage_sums, shape_advantages
 from trainers.wire import Host
 
 # Rewards of a group that lie closer than this are equal: what is left is float noise, and an optimizer that scales
@@ -90,9 +92,15 @@ class RolloutCallback(HostCallback):
 
 
 class RolloutTrainer(GRPOTrainer):
-    """GRPOTrainer that trusts the environment about which rollouts count. The loss itself is untouched."""
+    """GRPOTrainer that trusts the environment about which rollouts count, and may spread advantages over tokens.
+
+    The loss itself is TRL's, but for the KL term where `kl_estimator` is "squared".
+    """
 
     mask_truncated = False
+    shaping = Shaping()
+    kl_estimator = "k3"
+    _logps: torch.Tensor | None = None  # (B, T) of the loss that is being computed
 
     def create_model_card(self, *_, **__):
         """None: the run folder has its own record."""
@@ -114,10 +122,75 @@ class RolloutTrainer(GRPOTrainer):
         output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
         self._metrics["train"]["rollout/masked"].append(1 - keep.float().mean().item())
         self._metrics["train"]["rollout/empty_step"].append(float(output["num_items_in_batch"].item() == 0))
+        if self.shaping.widens:
+            output["advantages"] = self._shaped(inputs, output)
+        self._log_advantages(output)
         return output
 
     def _get_train_sampler(self, dataset=None):
         return repeated(super()._get_train_sampler(dataset), self)
+
+    def _shaped(self, inputs: list[dict], output: dict[str, torch.Tensor]) -> torch.Tensor:
+        mask = output["completion_mask"] * output["tool_mask"]
+        turn_index = torch.zeros_like(mask)
+        for row, each in enumerate(inputs):
+            turn_index[row, : len(each["turn_index"])] = torch.tensor(each["turn_index"], device=mask.device)
+        scores = [each["turn_scores"] for each in inputs]
+        if self.shaping.advantage == "turn_scores":
+            valid = [each["reward"] is not None for each in inputs]
+            counts = [sum(valid), sum(ok and given is not None for ok, given in zip(valid, scores, strict=True))]
+            rollouts, scored = self.accelerator.reduce(
+                torch.tensor(counts, device=mask.device), reduction="sum"
+            ).tolist()
+            if rollouts > 0 and scored == 0:
+                raise UserError(
+                    f"advantage is 'turn_scores', but none of the step's {rollouts} rollouts came with turn_scores: "
+                    "the environment's score() gives none. Choose another advantage, or return them from there."
+                )
+        return shape_advantages(output["advantages"], mask, turn_index, self.shaping, scores)
+
+    def _log_advantages(self, output: dict[str, torch.Tensor]) -> None:
+        sums = advantage_sums(output["advantages"], output["completion_mask"] * output["tool_mask"])
+        first, whole, tokens = self.accelerator.reduce(sums, reduction="sum").tolist()
+        self._metrics["train"]["adv/abs_mean"].append(whole / max(tokens, 1.0))
+        if whole > 0:  # without any advantage there is no share
+            self._metrics["train"]["adv/first100_share"].append(first / whole)
+
+    def _get_per_token_logps_and_entropies(self, *args, **kwargs):
+        outputs = super()._get_per_token_logps_and_entropies(*args, **kwargs)
+        self._logps = outputs[0] if self.kl_estimator == "squared" else None
+        return outputs
+
+    def _compute_loss(self, model, inputs):
+        beta = self.beta
+        if self.kl_estimator == "k3" or beta == 0:
+            return super()._compute_loss(model, inputs)
+        self.beta = 0.0  # TRL's own term away, ours in its place
+        try:
+            loss = super()._compute_loss(model, inputs)
+        finally:
+            self.beta = beta
+        logps, self._logps = self._logps, None
+        mask = inputs["completion_mask"] * inputs["tool_mask"]
+        kl = squared_kl(inputs["ref_per_token_logps"], logps)
+        sums = torch.stack([(kl.detach() * mask).sum(), mask.sum().float()])
+        total, tokens = self.accelerator.reduce(sums, reduction="sum").tolist()
+        self._metrics["train"]["kl"].append(total / max(tokens, 1.0))
+        return loss + beta * self._aggregate(kl, mask, inputs["num_items_in_batch"])
+
+    def _aggregate(self, per_token: torch.Tensor, mask: torch.Tensor, batch_tokens: torch.Tensor) -> torch.Tensor:
+        """A per-token term added up as `loss_type` does. batch_tokens: of the generation batch, over all processes."""
+        accumulation = self.current_gradient_accumulation_steps
+        return aggregate(
+            per_token,
+            mask,
+            self.loss_type,
+            accumulation=accumulation,
+            tokens=batch_tokens.clamp(min=1.0)
+            / self.accelerator.num_processes
+            * (accumulation / self.args.steps_per_generation),
+            longest=self.max_completion_length,
+        )
 
     def _prepare_inputs(self, generation_batch):
         before = self._buffered_inputs
@@ -180,6 +253,9 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
         reward_funcs=env_reward,
     )
     trainer.mask_truncated = mask_truncated
+    shaping = dict(request.get("shaping") or {})
+    trainer.kl_estimator = shaping.pop("kl_estimator", "k3")
+    trainer.shaping = Shaping(**shaping)
     return trainer, sampler
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import enum
 import io
 import math
 import tempfile
@@ -56,6 +57,21 @@ ELSEWHERE = {
     "push_to_hub": "a run writes to its folder only",
     "resume_from_checkpoint": "a run always starts from --model",
     "disable_tqdm": "progress is shown from the log",
+    "auto_find_batch_size": "a smaller batch would part groups; lower per_device_train_batch_size",
+    "logging_nan_inf_filter": "a loss that is not finite always reaches the log",
+    **dict.fromkeys(
+        (
+            *("do_train", "do_predict", "eval_steps", "eval_delay", "eval_on_start", "per_device_eval_batch_size"),
+            *("prediction_loss_only", "eval_do_concat_batches", "eval_use_gather_object", "eval_accumulation_steps"),
+            *("include_for_metrics", "batch_eval_metrics", "bf16_full_eval", "fp16_full_eval"),
+            *("load_best_model_at_end", "metric_for_best_model", "greater_is_better"),
+        ),
+        "training evaluates nothing; use `bench` on the checkpoints",
+    ),
+    **dict.fromkeys(
+        ("hub_token", "hub_private_repo", "hub_model_id", "hub_strategy", "hub_always_push", "hub_revision"),
+        "a run writes to its folder only",
+    ),
 }
 ELSEWHERE_BY_RECIPE = {
     "sft": {
@@ -96,6 +112,18 @@ ELSEWHERE_BY_RECIPE = {
         "num_generations_eval": "training evaluates nothing; use `bench` on the checkpoints",
         "log_completions": "every rollout is in trajectories/",
         "log_completions_hub_repo": "every rollout is in trajectories/",
+        "log_multimodal": "every rollout is in trajectories/",
+        "log_unique_prompts": "every rollout is in trajectories/",
+        "num_completions_to_print": "every rollout is in trajectories/",
+        "transformers_continuous_batching_config": "rollouts are sampled with our own cache",
+        "ds3_gather_for_generation": "rollouts are sampled with our own cache",
+        "vllm_importance_sampling_cap": "use vllm_importance_sampling_clip_max",
+        "label_smoothing_factor": "the loss of GRPO has no labels",
+        "label_names": "the loss of GRPO has no labels",
+        "average_tokens_across_devices": "loss_type decides what the loss is a mean over",
+        "train_sampling_strategy": "the trainer draws groups of tasks (--shuffle-dataset, --curriculum)",
+        "length_column_name": "the trainer draws groups of tasks (--shuffle-dataset, --curriculum)",
+        "remove_unused_columns": "the prompts are the environment's",
     },
     "opd": {
         "temperature": "use temperature at the top level of the config (--temperature)",
@@ -144,10 +172,13 @@ def run(request: dict, host) -> dict:
     recipe = request["recipe"]
     problems: list[str] = []
     warned: list[str] = []
+    effective: dict[str, Any] = {}
     if recipe in CONFIG_CLASSES:
         found, noted = trainer_problems(recipe, request["trainer"])
         problems += found
         warned += noted
+        if not found:
+            effective = effective_values(CONFIG_CLASSES[recipe], request["trainer"])
     if recipe == "dpo" and (request.get("lora") is not None or _names_adapter(request["model"])):
         problems += adapter_problems(request["trainer"])
 
@@ -171,7 +202,13 @@ def run(request: dict, host) -> dict:
         problems.append(str(error))
     except ValueError as error:  # a row that the template cannot render
         problems.append(f"{'pairs' if recipe == 'dpo' else 'gold'}: {error}")
-    return {"ok": not problems, "problems": problems, "warnings": warned, "longest": longest}
+    return {
+        "ok": not problems,
+        "problems": problems,
+        "warnings": warned,
+        "effective": effective,
+        "longest": longest,
+    }
 
 
 def _names_adapter(model: str) -> bool:
@@ -335,17 +372,37 @@ def group_problems(trainer: dict[str, Any]) -> list[str]:
 
 def value_problems(config_class, trainer: dict[str, Any]) -> list[str]:
     """Builds the config class once: TRL and transformers check values as they build it."""
+    try:
+        build_config(config_class, trainer)
+    except (TypeError, ValueError) as error:
+        return [f"trainer: {config_class.__name__} refuses it: {error}"]
+    return []
+
+
+def effective_values(config_class, trainer: dict[str, Any]) -> dict[str, Any]:
+    """Every plain value of the config class as it is with these keys, what follows from them included.
+
+    Not among them: what the run folder or the hardware decides.
+    """
+    config = build_config(config_class, trainer)
+    values = {field.name: getattr(config, field.name, None) for field in dataclasses.fields(config)}
+    values = {name: value.value if isinstance(value, enum.Enum) else value for name, value in values.items()}
+    decided = {"output_dir", "use_cpu", "bf16", "fp16", "report_to"} - trainer.keys()
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in decided and (value is None or isinstance(value, bool | int | float | str))
+    }
+
+
+def build_config(config_class, trainer: dict[str, Any]):
     hidden = io.StringIO()
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), contextlib.redirect_stdout(hidden):
         warnings.simplefilter("ignore")
         hardware = {"use_cpu": not torch.cuda.is_available()}
         if not {"bf16", "fp16"} & trainer.keys():
             hardware["bf16"] = False
-        try:
-            config_class(**({"output_dir": folder, "report_to": "none"} | hardware | trainer))
-        except (TypeError, ValueError) as error:
-            return [f"trainer: {config_class.__name__} refuses it: {error}"]
-    return []
+        return config_class(**({"output_dir": folder, "report_to": "none"} | hardware | trainer))
 
 
 def longest_solution(rows: list[dict], chat: DialogueFormat) -> dict[str, int]:

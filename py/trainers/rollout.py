@@ -31,6 +31,7 @@ class Rollout(Transcript):
     parts: dict[str, float | None] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     success: bool = False
+    turn_scores: list[float] | None = None  # (K,) what the environment says of single replies; None: nothing
 
 
 def play_batch(
@@ -127,6 +128,7 @@ def play_batch(
     for rollout, score in zip(rollouts, _ask(host, "finish", {"episodes": ends}, count), strict=True):
         for name in ("ended_by", "ended_why", "reward", "parts", "metrics", "success"):
             setattr(rollout, name, score[name])
+        rollout.turn_scores = score.get("turn_scores")
         if not rollout.completion_ids:
             rollout.prompt_ids = rollout.prompt_ids[: max(1, limit - 1)]
             rollout.add_template([chat.end_id])

@@ -133,7 +133,7 @@ def trainer_fields(rollouts: list[Rollout], episodes: list[dict]) -> dict[str, l
             )
         check_tokens(f"row {row} (task '{rollout.task_id}')", rollout)
         fields["env_mask"].append([int(bit) for bit in rollout.env_mask])
-        for name in ("prompt_ids", "completion_ids", "logprobs"):
+        for name in ("prompt_ids", "completion_ids", "logprobs", "turn_index", "turn_scores"):
             fields[name].append(getattr(rollout, name))
         for name in ("task_id", "reward", "parts", "metrics", "success", "ended_by", "ended_why", "turns"):
             fields[name].append(getattr(rollout, name))

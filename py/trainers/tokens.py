@@ -38,20 +38,22 @@ class ChatTemplateError(ValueError):
 
 @dataclass
 class Transcript:
-    """One episode in tokens. The last three lists grow together, an entry a token."""
+    """One episode in tokens. Ids, mask and logprobs grow together, an entry a token."""
 
     prompt_ids: list[int] = field(default_factory=list)  # (P,)
     completion_ids: list[int] = field(default_factory=list)  # (C,)
     env_mask: list[int] = field(default_factory=list)  # (C,) 1: the policy's token, 0: the template's or environment's
     logprobs: list[float] = field(default_factory=list)  # (C,) nats, of the sampling distribution; 0.0 where mask is 0
+    reply_starts: list[int] = field(default_factory=list)  # (K,) where each reply begins in completion_ids
 
     def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float]) -> None:
-        """Appends what the policy wrote, ids as they were sampled. ValueError unless each has a finite logprob <= 0."""
+        """Appends a reply of the policy, ids as they were sampled. ValueError unless each has a finite logprob <= 0."""
         if len(ids) != len(logprobs):
             raise ValueError(f"{len(ids)} sampled ids came with {len(logprobs)} logprobs")
         for index, logprob in enumerate(logprobs):
             if logprob is None or not math.isfinite(logprob) or logprob > 1e-3:
                 raise ValueError(f"sampled id {index} of {len(ids)} has the logprob {logprob}; expected a number <= 0")
+        self.reply_starts.append(len(self.completion_ids))
         self.completion_ids += ids
         self.env_mask += [1] * len(ids)
         self.logprobs += logprobs
@@ -61,6 +63,13 @@ class Transcript:
         self.completion_ids += ids
         self.env_mask += [0] * len(ids)
         self.logprobs += [0.0] * len(ids)
+
+    @property
+    def turn_index(self) -> list[int]:
+        """(C,) the number of the reply, from 0, that each token belongs to; what stands between two, to the first."""
+        ends = [*self.reply_starts[1:], len(self.completion_ids)]
+        begins = [0, *self.reply_starts[1:]]
+        return [turn for turn, (begin, end) in enumerate(zip(begins, ends, strict=True)) for _ in range(begin, end)]
 
     @property
     def policy_tokens(self) -> int:

@@ -187,13 +187,14 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     countGroups(trajectories);
     for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
     return {
-      episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why, turns }) => ({
+      episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why, turns, turn_scores }) => ({
         reward,
         parts,
         metrics: { ...metrics, ...errorRates(turns) },
         success,
         ended_by,
         ended_why,
+        ...(turn_scores ? { turn_scores } : {}),
       })),
     };
   }

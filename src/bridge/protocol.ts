@@ -87,6 +87,8 @@ export const ops = {
           success: z.boolean(),
           ended_by: endedBy,
           ended_why: z.string().nullable(),
+          /** What single replies earned, one each; absent where the environment does not say. */
+          turn_scores: z.array(z.number()).optional(),
         }),
       ),
     }),
@@ -170,6 +172,20 @@ export const teacher = z.discriminatedUnion("kind", [
 ]);
 export type Teacher = z.infer<typeof teacher>;
 
+/** How advantages become one a token, and which KL term the loss has. null: TRL's own way. */
+export const shaping = z
+  .strictObject({
+    advantage: z.enum(["none", "turn_discount", "lata", "turn_scores"]),
+    alpha: z.number().positive(),
+    alpha_unit: z.enum(["token", "turn"]),
+    /** null: as the shaper has it. */
+    length_norm: z.enum(["none", "sqrt"]).nullable(),
+    length_base: z.enum(["tokens", "turns"]),
+    kl_estimator: z.enum(["k3", "squared"]),
+  })
+  .nullable();
+export type ShapingRequest = z.infer<typeof shaping>;
+
 const expertRow = z.object({
   id: z.string(),
   task_id: z.string(),
@@ -241,6 +257,8 @@ export const entries = {
       /** What has to change first, a sentence each: what came, what was expected, what to do. */
       problems: z.array(z.string()),
       warnings: z.array(z.string()),
+      /** Every key of TRL's config class with the value it has after its own defaults; {} where there are problems. */
+      effective: record.default({}),
       /** Tokens of the longest worked solution; null without `gold`. */
       longest: z
         .strictObject({
@@ -309,6 +327,7 @@ export const entries = {
       /** From which optimizer step on groups are drawn from which of the tasks, rising from 0; []: always from all. */
       stages: z.array(z.strictObject({ from_step: count, task_ids: z.array(z.string()).min(1) })).default([]),
       sampling,
+      shaping: shaping.default(null),
     }),
     result: z.looseObject({ ...trained, rollouts: count }),
   },

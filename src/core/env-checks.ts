@@ -156,10 +156,11 @@ const scoreSchema = z.object({
   parts: z.record(z.string(), z.number().nullable()),
   metrics: z.record(z.string(), z.union([z.number(), z.boolean(), z.string(), z.null()])),
   success: z.boolean(),
+  turn_scores: z.array(z.number()).optional(),
 });
 
-/** @throws Error saying what does not fit: every component has its part, and every number is finite */
-export function checkScore(score: Score, components: readonly { name: string }[]): Score {
+/** @throws Error saying what does not fit: every component has its part, every number is finite, and a turn score a reply */
+export function checkScore(score: Score, components: readonly { name: string }[], replies?: number): Score {
   if (typeof (score as unknown as Promise<Score> | undefined)?.then === "function")
     throw new Error("it gives a promise; expected the score itself, from a function that is not async");
   for (const [name, value] of Object.entries({ ...score?.metrics, ...score?.parts, reward: score?.reward }))
@@ -171,6 +172,8 @@ export function checkScore(score: Score, components: readonly { name: string }[]
     throw new Error(
       `parts are ${parts.join(", ") || "none"}; expected the components: ${expected.join(", ") || "none"}`,
     );
+  if (score.turn_scores && replies !== undefined && score.turn_scores.length !== replies)
+    throw new Error(`turn_scores has ${score.turn_scores.length} entries; expected ${replies}, one a reply`);
   return score;
 }
 

@@ -92,6 +92,14 @@ describe("an episode", () => {
     expect(drawn[0]).not.toBe(drawn[2]);
   });
 
+  test("keeps what single replies earned, where the environment says it", async () => {
+    const score = { reward: 1, parts: { a: 1 }, metrics: {}, success: true };
+    const { start } = environment({ score: ({ turns }) => ({ ...score, turn_scores: turns.map((_, at) => at / 2) }) });
+    const episode = await start();
+    for (const reply of ["go", "end"]) await episode.reply(reply);
+    expect((await episode.finish()).turn_scores).toEqual([0, 0.5]);
+  });
+
   test("is truncated by the turn budget, the environment's or the run's, and scored", async () => {
     for (const [max_turns, turns] of [
       [undefined, 3],
@@ -192,6 +200,12 @@ describe("an environment that fails carries no reward", () => {
     ["score is async", { score: wrong(Promise.resolve()) }, "score: it gives a promise; expected the score itself", 1],
     ["score gives a text", { score: wrong({ ...worth, reward: "1" }) }, "reward: Invalid input: expected number", 1],
     ["score leaves a component out", { score: wrong({ ...worth, parts: {} }) }, "parts are none; expected", 1],
+    [
+      "score has too few turn scores",
+      { score: wrong({ ...worth, turn_scores: [] }) },
+      "turn_scores has 0 entries; expected 1, one a reply",
+      1,
+    ],
     ["score has a part too many", { score: wrong({ ...worth, parts: { a: 1, b: 1 } }) }, "parts are a, b; expected", 1],
   ])("%s", async (_, changes, why, sessions) => {
     const { start, closed } = environment(changes);

@@ -152,7 +152,7 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
         task,
         envOptions,
       );
-      return { ...trajectory, ...checkScore(score, env.components) };
+      return { ...trajectory, ...checkScore(score, env.components, turns.length) };
     } catch (error) {
       return { ...trajectory, ended_by: "error", ended_why: `score: ${errorText(error)}` };
     }

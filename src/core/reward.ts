@@ -22,6 +22,8 @@ export interface Score {
   parts: Record<string, number | null>;
   metrics: Record<string, number | boolean | string | null>;
   success: boolean;
+  /** What single replies earned, one each, in the unit of advantages: for `advantage: turn_scores`. */
+  turn_scores?: number[];
 }
 
 /**

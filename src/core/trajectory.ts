@@ -59,6 +59,8 @@ export interface Trajectory {
   metrics: Record<string, number | boolean | string | null>;
   /** The family's main yes-or-no: what pass^k counts. */
   success: boolean;
+  /** What single replies earned, one each, where the environment says so. */
+  turn_scores?: number[];
   tokens: TokenUsage;
   /** Wall-clock time in the environment, milliseconds; null in a benchmark's log, whose times stand in timing.jsonl. */
   env_ms: number | null;

@@ -7,7 +7,9 @@ import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
+import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
+import { shapingKeys, shapingOf } from "./shaping.ts";
 import {
   chatKeys,
   describePython,
@@ -34,31 +36,14 @@ import {
 import { startingPolicy } from "./starting-policy.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
 
-/** DAPO (arXiv:2503.14476) as TRL's keys; its dynamic sampling is a flag of its own. */
-export const DAPO = { loss_type: "dapo", epsilon_high: 0.28, mask_truncated_completions: true, beta: 0 } as const;
-
-/** Keys of GRPOConfig that decide what the algorithm is: they stand in every run's manifest, set or not. */
-const ALGORITHM_KEYS = [
-  "loss_type",
-  "beta",
-  "epsilon",
-  "epsilon_high",
-  "mask_truncated_completions",
-  "importance_sampling_level",
-  "scale_rewards",
-  "num_generations",
-  "num_iterations",
-  "learning_rate",
-];
-
 export const grpo: Recipe = defineRecipe({
   name: "grpo",
-  summary:
-    "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, GSPO, Dr.GRPO by flags",
+  summary: "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, --gspo, --dr-grpo",
   examples: [
     "grpo --dapo",
-    "grpo configs/grpo-arxiv.yaml --model runs/sft-arxiv/final --importance-sampling-level sequence",
-    "grpo --model models/my-sft --env ./my-env.ts --split train --loss-type dr_grpo --scale-rewards none",
+    "grpo configs/grpo-arxiv.yaml --model runs/sft-arxiv/final --gspo",
+    "grpo --model models/my-sft --env ./my-env.ts --split train --dr-grpo",
+    "grpo --dapo --advantage turn_discount --advantage-alpha-unit turn",
   ],
   config: z.object({
     ...runKeys,
@@ -72,14 +57,7 @@ export const grpo: Recipe = defineRecipe({
       .describe(
         "A folder in Hugging Face format, or a hub id; left out: the newest SFT result of the tiny model, made first where there is none.",
       ),
-    dapo: z
-      .boolean()
-      .default(false)
-      .describe(
-        `DAPO: ${Object.entries(DAPO)
-          .map(([key, value]) => `${key} ${value}`)
-          .join(", ")}. Explicit flags win.`,
-      ),
+    ...presetKeys,
     dynamic_sampling: z.boolean().default(false).describe("DAPO's resampling of groups without signal. Not there yet."),
     ...samplingKeys,
     ...episodeKeys,
@@ -89,6 +67,7 @@ export const grpo: Recipe = defineRecipe({
       .max(1)
       .default(0.2)
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
+    ...shapingKeys,
     ...curriculumKeys,
     ...loraKeys,
     ...chatKeys,
@@ -100,7 +79,7 @@ export const grpo: Recipe = defineRecipe({
     const tiny = model === undefined || isTinyModel(String(model));
     return localPath(tiny ? "configs/grpo-tiny.yaml" : "configs/grpo-arxiv.yaml");
   },
-  preset: ({ dapo }) => (dapo === true ? { switch: "dapo", values: { trainer: { ...DAPO } } } : null),
+  presets: presetsOf,
 
   async run(asked, context) {
     const { progress } = context;
@@ -116,6 +95,7 @@ export const grpo: Recipe = defineRecipe({
     const lora = loraOf(given, context.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
+      ...optionProblems(given, context.given),
       ...groupProblems(given.trainer),
       ...turnProblems(tasks, given.max_turns),
     ]);
@@ -135,21 +115,19 @@ export const grpo: Recipe = defineRecipe({
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const gold = await longestGold(tasks);
-      await preflight(
+      const { effective } = await preflight(
         python,
         { recipe: "grpo", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
 
-      const algorithm = Object.fromEntries(ALGORITHM_KEYS.map((key) => [key, trainer[key] ?? "default"]));
       const details = {
         env: env.id,
         split,
         tasks: tasks.ids.length,
-        dapo: config.dapo,
         dynamic_sampling: false,
-        algorithm,
+        algorithm: algorithmOf(config, effective),
         curriculum: stages,
       };
       const about = { recipe: "grpo", command: context.command, seed: config.seed, data: tasks.sources, details };
@@ -190,6 +168,7 @@ export const grpo: Recipe = defineRecipe({
           task_ids: tasks.ids,
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
           sampling: samplingOf(config),
+          shaping: shapingOf(config),
         });
         try {
           const result = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));

@@ -136,7 +136,7 @@ function loadStage(stage: Stage, more: Record<string, unknown> = {}) {
     schema: recipe.schema,
     file,
     flags,
-    preset: recipe.preset,
+    presets: recipe.presets,
   });
 }
 

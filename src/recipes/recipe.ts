@@ -31,7 +31,7 @@ export interface RecipeSpec<Schema extends z.ZodObject> {
   config: Schema;
   /** The config file to take where the user names none; null for none. `flags`: what was given on the command line. */
   defaultFile?(flags: Record<string, unknown>): string | null;
-  preset?: ConfigSource["preset"];
+  presets?: ConfigSource["presets"];
   run(config: z.output<Schema>, context: RunContext): Promise<RunResult>;
 }
 
@@ -42,7 +42,7 @@ export interface Recipe {
   examples: readonly string[];
   schema: z.ZodObject;
   defaultFile(flags: Record<string, unknown>): string | null;
-  preset?: ConfigSource["preset"];
+  presets?: ConfigSource["presets"];
   /** Set where there is no such recipe: why, and what to take instead. Said whatever stands behind the command. */
   instead?: string;
   /** `config` comes from `loadConfig` with this recipe's schema. */
@@ -56,7 +56,7 @@ export function defineRecipe<Schema extends z.ZodObject>(spec: RecipeSpec<Schema
     examples: spec.examples,
     schema: spec.config,
     defaultFile: spec.defaultFile ?? (() => null),
-    preset: spec.preset,
+    presets: spec.presets,
     run: (config, context) => spec.run(spec.config.parse(config), context),
   };
 }
