@@ -22,6 +22,17 @@ REPLIES_CUT = "replies_cut"
 COMPLETED = "max_steps_or_epochs_completed"
 
 
+class RunStopped(Exception):
+    """Ends training before a step that must not be taken. What was learnt until then is kept.
+
+    `reason`: the result's stop_reason; the text is for the person watching.
+    """
+
+    def __init__(self, reason: str, message: str):
+        super().__init__(message)
+        self.reason = reason
+
+
 class Gauge:
     """Figures taken between two log points, averaged when they are read."""
 
@@ -103,16 +114,22 @@ def quiet_trainer(trainer: Trainer) -> None:
 def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, output_dir: str) -> dict[str, Any]:
     """Trains to the end or to a stop, saves the model to `final/`, and gives what every recipe's result says.
 
-    A loss that is not finite is no model to keep: then nothing goes to `final/`.
+    A loss that is not finite is no model to keep: then nothing goes to `final/`. Nor does a model that was stopped
+    before its first step.
     """
     trainer.add_callback(callback)
     quiet_trainer(trainer)
     begin = time.perf_counter()
-    train_loss = trainer.train().training_loss
+    try:
+        train_loss = trainer.train().training_loss
+    except RunStopped as stop:
+        train_loss, callback.stop_reason = None, stop.reason
+        callback.host.note(str(stop))
     train_s = time.perf_counter() - begin
     if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
         callback.stop_reason = LOSS_NOT_FINITE
-    if callback.stop_reason != LOSS_NOT_FINITE:
+    untouched = train_loss is None and trainer.state.global_step == 0
+    if callback.stop_reason != LOSS_NOT_FINITE and not untouched:
         save_final(trainer, output_dir)
     return {
         "steps": trainer.state.global_step,
