@@ -1,15 +1,16 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
-import { UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
 import { openTrajectoryLog } from "../trajectory-log.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
+import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -36,7 +37,7 @@ import {
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
 
-/** DAPO (arXiv:2503.14476) as TRL's keys; its dynamic sampling is a flag of its own. */
+/** DAPO (arXiv:2503.14476) as TRL's keys; dynamic sampling follows it, in dynamic-sampling.ts. */
 export const DAPO = { loss_type: "dapo", epsilon_high: 0.28, mask_truncated_completions: true, beta: 0 } as const;
 
 /** Keys of GRPOConfig that decide what the algorithm is: they stand in every run's manifest, set or not. */
@@ -79,9 +80,9 @@ export const grpo = defineRecipe({
       .describe(
         `DAPO: ${Object.entries(DAPO)
           .map(([key, value]) => `${key} ${value}`)
-          .join(", ")}. Explicit flags win.`,
+          .join(", ")}, and dynamic_sampling. Explicit flags win.`,
       ),
-    dynamic_sampling: z.boolean().default(false).describe("DAPO's resampling of groups without signal. Not there yet."),
+    ...dynamicSamplingKeys,
     ...samplingKeys,
     ...episodeKeys,
     max_invalid_share: z
@@ -105,8 +106,7 @@ export const grpo = defineRecipe({
 
   async run(given, context) {
     const { progress } = context;
-    if (given.dynamic_sampling)
-      throw new UserError("dynamic_sampling is not there yet: --dapo runs without it. Leave --dynamic-sampling out.");
+    const dynamic_sampling = dynamicSamplingOf(given, context.given);
     const env = await loadEnv(given.env);
     const split = given.split ?? env.splits[0]!;
     const tasks = await env.load(split, given.env_options);
@@ -125,7 +125,7 @@ export const grpo = defineRecipe({
     const measured = { env_id: env.id, curriculum: given.curriculum };
     if (!given.stale_rates) refuseStaleRates(split, staleRates(tasks, { ...measured, model: null }));
     const model = given.model === null ? await startingPolicy(given, context) : localPath(given.model);
-    const config = { ...given, model, split };
+    const config = { ...given, model, split, dynamic_sampling: dynamic_sampling !== null };
     const stale = staleRates(tasks, { ...measured, model });
     if (!config.stale_rates) refuseStaleRates(split, stale);
     for (const change of stale) progress.line(`The rates of ${split} were measured with ${change}.`);
@@ -156,7 +156,7 @@ export const grpo = defineRecipe({
           split,
           tasks: tasks.ids.length,
           dapo: config.dapo,
-          dynamic_sampling: false,
+          dynamic_sampling,
           algorithm,
           curriculum: stages,
         },
@@ -190,6 +190,7 @@ export const grpo = defineRecipe({
           continuation,
           task_ids: tasks.ids,
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
+          dynamic_sampling,
           sampling: samplingOf(config),
         });
         const before = python.stats().crossing_ms;
@@ -206,8 +207,10 @@ export const grpo = defineRecipe({
             text: [
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
-              `model: ${run.path("final")}`,
-              `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`,
+              ...resampledText(result.dynamic_sampling),
+              ...(existsSync(run.path("final"))
+                ? [`model: ${run.path("final")}`, `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`]
+                : ["model: none was saved"]),
             ].join("\n"),
           };
         } finally {
