@@ -124,7 +124,8 @@ def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, out
         train_loss = trainer.train().training_loss
     except RunStopped as stop:
         train_loss, callback.stop_reason = None, stop.reason
-        callback.host.note(str(stop))
+        if trainer.is_world_process_zero():
+            callback.host.note(str(stop))
     train_s = time.perf_counter() - begin
     if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
         callback.stop_reason = LOSS_NOT_FINITE

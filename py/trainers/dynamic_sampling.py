@@ -217,16 +217,20 @@ def exhausted(
     accepted = sum(group.accepted for group in groups)
     zero = sum(group.signal == 0 for group in groups) / len(groups)
     spent = attempts >= settings.max_resamples
-    why = f"all {settings.max_resamples} attempts are used up" if spent else f"all {len(pool)} tasks have been tried"
+    if spent:
+        end = f"all {attempts} attempts were made, from a pool of {len(pool)} tasks"
+        advice = "Allow more with --dynamic-sampling-max-resamples, train"
+    else:
+        tried = f"all {len(pool)} tasks of the pool have been tried"
+        end = f"{attempts} of {settings.max_resamples} attempts were made, and {tried}"
+        advice = "Train"
+    fill = settings.on_exhausted == "fail" and accepted > 0
     message = (
         f"dynamic sampling found {accepted} of the {wanted} groups of a batch: {len(groups) - accepted} were rejected, "
-        f"{attempts} of {settings.max_resamples} attempts made, {why} (a pool of {len(pool)} tasks; {zero:.0%} of the "
-        f"groups played without any difference in reward). No step was taken on a part of a batch. "
-        + ("Allow more with --dynamic-sampling-max-resamples, " if spent else "")
-        + ("t" if spent else "T")
-        + "rain on more tasks, or on tasks that this policy solves now and then"
-        + ("; --dynamic-sampling-on-exhausted fill_with_best_std goes on" if settings.on_exhausted == "fail" else "")
-        + "; --no-dynamic-sampling does without."
+        f"{end}. {zero:.0%} of the groups played had no difference in reward. No step is taken on a part of a batch. "
+        f"{advice} on more tasks, or on tasks that this policy solves now and then"
+        f"{', go on with --dynamic-sampling-on-exhausted fill_with_best_std' if fill else ''}"
+        ", or do without: --no-dynamic-sampling."
     )
     numbers = {
         "wanted_groups": wanted,
