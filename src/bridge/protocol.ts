@@ -275,8 +275,7 @@ export const entries = {
           /** The batch that ended the run, where one did. */
           exhausted: z.record(z.string(), z.number()).nullable(),
         })
-        .nullable()
-        .default(null),
+        .nullish(),
       ask_s,
     }),
   },
