@@ -126,6 +126,7 @@ def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, out
         train_loss, callback.stop_reason = None, stop.reason
         if trainer.is_world_process_zero():
             callback.host.note(str(stop))
+        trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)  # report back ends close
     train_s = time.perf_counter() - begin
     if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
         callback.stop_reason = LOSS_NOT_FINITE
