@@ -157,7 +157,11 @@ describe("before a model loads", () => {
       ["--max-turns", "3"],
       /max_turns is 3, but \d+ of 50 tasks need more replies/,
     ],
-    ["dynamic sampling", ["--dapo", "--dynamic-sampling"], /not there yet/],
+    [
+      "a key of dynamic sampling without it",
+      ["--dapo", "--no-dynamic-sampling", "--dynamic-sampling-metric", "success"],
+      /dynamic_sampling_metric is set, but dynamic sampling is off/,
+    ],
     ["a LoRA option without LoRA", ["--lora-r", "8"], /lora_r is set, but LoRA is off. Add --lora/],
     ["a name that is a path", ["--name", "a/b"], /--name is 'a\/b'; expected letters/],
   ])("%s is refused", async (_, argv, message) => {

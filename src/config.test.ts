@@ -10,6 +10,8 @@ const schema = z.object({
   split: z.enum(["train", "dev", "test"]).default("train"),
   max_turns: z.int().min(1).max(100).nullable().default(null),
   lora: z.boolean().default(false),
+  follows: z.boolean().nullable().default(null),
+  note: z.string().nullable().default(null),
   task_ids: z.array(z.string()).default([]),
   env_options: z.record(z.string(), z.unknown()).default({}),
   trainer: z.record(z.string(), z.unknown()).default({}),
@@ -157,6 +159,7 @@ describe("flags", () => {
   test("come from the schema", () => {
     expect(flags.max_turns).toMatchObject({ usage: "--max-turns <number>", negative: null });
     expect(flags.lora).toMatchObject({ usage: "--lora", negative: "--no-lora" });
+    expect(flags.follows).toMatchObject({ usage: "--follows", negative: "--no-follows" });
     expect(flags.model!.description).toBe("The model. (default: models/tiny)");
     expect(flags.split!.description).toContain("One of train, dev, test.");
   });
@@ -164,6 +167,8 @@ describe("flags", () => {
   test.each([
     ["max_turns", "12", 12],
     ["max_turns", "none", null],
+    ["note", "none", null],
+    ["note", "some", "some"],
     ["task_ids", "a, b,", ["a", "b"]],
     ["env_options", '{"prompt": "compact"}', { prompt: "compact" }],
     ["model", "5", "5"],

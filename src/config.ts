@@ -23,7 +23,8 @@ export interface Flag {
 type Kind = "boolean" | "number" | "string" | "choice" | "list" | "record";
 
 interface JsonProperty {
-  type?: string;
+  /** Several where a value of a plain type may be null. */
+  type?: string | string[];
   enum?: unknown[];
   const?: unknown;
   anyOf?: JsonProperty[];
@@ -38,20 +39,19 @@ function propertiesOf(schema: z.ZodObject): Record<string, JsonProperty> {
 }
 
 function kindOf(property: JsonProperty): { kind: Kind; nullable: boolean; inner: JsonProperty } {
-  const options = property.anyOf ?? [property];
-  const inner = options.find(({ type }) => type !== "null") ?? property;
+  const options = (property.anyOf ?? [property]).flatMap((option) =>
+    [option.type ?? ""].flat().map((type) => ({ ...option, type })),
+  );
+  const inner = options.find(({ type }) => type !== "null") ?? { ...property, type: "" };
   const nullable = options.some(({ type }) => type === "null");
-  const kind: Kind = inner.enum
-    ? "choice"
-    : inner.type === "boolean"
-      ? "boolean"
-      : inner.type === "number" || inner.type === "integer"
-        ? "number"
-        : inner.type === "array"
-          ? "list"
-          : inner.type === "object"
-            ? "record"
-            : "string";
+  const kinds: Record<string, Kind> = {
+    boolean: "boolean",
+    number: "number",
+    integer: "number",
+    array: "list",
+    object: "record",
+  };
+  const kind = inner.enum ? "choice" : (kinds[inner.type] ?? "string");
   return { kind, nullable, inner };
 }
 

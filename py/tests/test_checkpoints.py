@@ -15,7 +15,16 @@ from trainers.checkpoints import COMPLETE, step_of
 
 GRPO = {"per_device_train_batch_size": 8, "num_generations": 4, "learning_rate": 1e-2, "loss_type": "dapo", "beta": 0.0}
 LORA = {"r": 4, "lora_alpha": 8, "lora_dropout": 0.2, "target_modules": "all-linear"}
-# what a clock or the machine decides
+DYNAMIC = {"metric": "reward", "std_threshold": 0.0, "max_resamples": 8, "on_exhausted": "fill_with_best_std"}
+SHAPING = {
+    "advantage": "lata",
+    "alpha": 1.05,
+    "alpha_unit": "token",
+    "length_norm": None,
+    "length_base": "tokens",
+    "kl_estimator": "squared",
+}
+# What a clock or the machine decides
 TIMES = ("runtime", "per_second", "_s", "step_time", "/s", "total_flos")
 
 
@@ -98,6 +107,9 @@ def same_as_unbroken(run, request_of, trainer, stop_at_step=3, **changes):
         ({"beta": 0.1}, {"lora": LORA}),
         ({}, {"stages": [{"from_step": 0, "task_ids": ["a"]}, {"from_step": 4, "task_ids": ["a", "b", "c"]}]}),
         ({}, {"task_ids": list("abcdefghi")}),
+        ({}, {"task_ids": list("abcdefghi"), "dynamic_sampling": DYNAMIC}),
+        ({"beta": 0.1}, {"task_ids": list("abcdef"), "dynamic_sampling": DYNAMIC, "lora": LORA}),
+        ({"beta": 0.1, "steps_per_generation": 2, "num_iterations": 2}, {"shaping": SHAPING}),
     ],
     ids=[
         "plain",
@@ -107,6 +119,9 @@ def same_as_unbroken(run, request_of, trainer, stop_at_step=3, **changes):
         "lora",
         "curriculum",
         "within an epoch",
+        "dynamic sampling",
+        "dynamic sampling of an adapter",
+        "shaped",
     ],
 )
 def test_grpo_goes_on_as_if_it_had_never_stopped(request_of, trainer, changes):

@@ -24,6 +24,17 @@ REPLIES_CUT = "replies_cut"
 COMPLETED = "max_steps_or_epochs_completed"
 
 
+class RunStopped(Exception):
+    """Ends training before a step that must not be taken. What was learnt until then is kept.
+
+    `reason`: the result's stop_reason; the text is for the person watching.
+    """
+
+    def __init__(self, reason: str, message: str):
+        super().__init__(message)
+        self.reason = reason
+
+
 class Gauge:
     """Figures taken between two log points, averaged when they are read."""
 
@@ -135,7 +146,8 @@ def train_and_save(
     """Trains to the end or to a stop, saves the model to `final/`, and gives what every recipe's result says.
 
     `request["resume_from"]` names a whole checkpoint to go on from; `parts` have memory that it brings back too.
-    A loss that is not finite is no model to keep: then nothing goes to `final/`.
+    A loss that is not finite is no model to keep: then nothing goes to `final/`. Nor does a model that was
+    stopped before its first step.
     """
     output_dir = request["output_dir"]
     checkpoints = Checkpoints(trainer, callback.host, output_dir)
@@ -147,11 +159,18 @@ def train_and_save(
     quiet_trainer(trainer)
     if resume_from := request.get("resume_from"):
         checkpoints.load(resume_from)
-    train_loss = trainer.train(resume_from_checkpoint=resume_from).training_loss
+    try:
+        train_loss = trainer.train(resume_from_checkpoint=resume_from).training_loss
+    except RunStopped as stop:
+        train_loss, callback.stop_reason = None, stop.reason
+        if trainer.is_world_process_zero():
+            callback.host.note(str(stop))
+        trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)  # report back ends close
     times = clock.state_dict()
     if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
         callback.stop_reason = LOSS_NOT_FINITE
-    if callback.stop_reason != LOSS_NOT_FINITE:
+    untouched = train_loss is None and trainer.state.global_step == 0
+    if callback.stop_reason != LOSS_NOT_FINITE and not untouched:
         save_final(trainer, output_dir)
     return {
         "steps": trainer.state.global_step,

@@ -12,6 +12,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 from trainers.batching import deal_by_length, repeated
 from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train_and_save
+from trainers.dynamic_sampling import EQUAL_REWARDS, pool_warnings
 from trainers.losses import aggregate, squared_kl
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
@@ -19,9 +20,6 @@ from trainers.rollout_func import RolloutSampler, rollout_metrics
 from trainers.shaping import Shaping, advantage_sums, shape_advantages
 from trainers.wire import Host
 
-# Rewards of a group that lie closer than this are equal: what is left is float noise, and an optimizer that scales
-# its steps (Adam) would turn noise into full-sized updates. The same bound as groupAdvantages in src/core/reward.ts.
-EQUAL_REWARDS = 1e-6
 # A policy whose replies are nearly all cut off earns nothing, however long it trains.
 CUT_SHARE, CUT_STEPS = 0.9, 10
 
@@ -39,6 +37,10 @@ def run(request: dict, host) -> dict:
 
     policy = load_policy(request)
     trainer, sampler = build_trainer(request, policy, host)
+    if sampler.dynamic and trainer.is_world_process_zero():
+        groups = trainer.args.generation_batch_size // sampler.group
+        for text in pool_warnings(sampler.pools, groups):
+            host.note(text)
     callback = RolloutCallback(host, sampler)
     parts = {"sampler": sampler, "guards": callback}
     result = train_and_save(trainer, callback, policy, request, parts)
@@ -46,6 +48,7 @@ def run(request: dict, host) -> dict:
         **result,
         "rollouts": sampler.rollouts,
         "policy_tokens": sampler.policy_tokens,
+        "dynamic_sampling": sampler.resampled,
         "sampling_s": sampler.play_s - sampler.ask_s,
     }
 

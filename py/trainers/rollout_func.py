@@ -2,19 +2,39 @@
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 
+from accelerate.utils import gather_object
 from transformers import Trainer
 
 from trainers.callbacks import Gauge
+from trainers.dynamic_sampling import (
+    Exhausted,
+    Group,
+    Row,
+    Selection,
+    Settings,
+    TaskMemory,
+    complete_batch,
+    dealt,
+    judge_groups,
+)
 from trainers.model import Policy
 from trainers.plan import draw_prompts, plan_episodes, stage_at, stream_seed
 from trainers.rollout import Rollout, play_batch
 from trainers.sampling import SamplingParams
 from trainers.wire import Host
 
+# What was played, by place: which of the batch's groups, those that replace others behind its own, and which member.
+Played = dict[tuple[int, int], tuple[dict, Rollout]]
+
 
 class RolloutSampler:
-    """TRL's `rollout_func`: plays every prompt it is given and counts, so that a run can prove it was used."""
+    """TRL's `rollout_func`: plays every prompt it is given and counts, so that a run can prove it was used.
+
+    With `request["dynamic_sampling"]` groups that teach nothing give way to others before TRL sees the batch. Counts
+    and times are then of all that was played, the fields of the final batch alone.
+    """
 
     TOTALS = ("rollouts", "policy_tokens", "play_s", "ask_s")  # of the whole run, its earlier parts included
 
@@ -31,12 +51,30 @@ class RolloutSampler:
         self.cut_share = 0.0  # of the last batch's replies, those that a token budget cut off
         self._draw = (-1, -1)  # optimizer step, and how often it has sampled
 
+        given = request.get("dynamic_sampling")
+        self.dynamic = Settings(**given) if given else None
+        self.memory = TaskMemory()
+        totals = ("batches", "accepted_groups", "rejected_groups", "attempts", "filled_groups")
+        self.resampled = {**dict.fromkeys(totals, 0), "exhausted": None} if given else None
+        self.stages = request.get("stages") or []
+        # The tasks that may replace others: of each stage, without a curriculum all.
+        self.pools = [list(dict.fromkeys(each["task_ids"])) for each in self.stages or [request]]
+        self.gather = gather_object  # a list of each process in, all of them joined in order out
+
     def state_dict(self) -> dict:
-        return {name: getattr(self, name) for name in self.TOTALS} | {"cut_share": self.cut_share}
+        return {
+            "totals": {name: getattr(self, name) for name in self.TOTALS},
+            "cut_share": self.cut_share,
+            "tasks": self.memory.state_dict(),
+            "resampled": self.resampled,
+        }
 
     def load_state_dict(self, state: dict) -> None:
-        for name, value in state.items():
+        for name, value in state["totals"].items():
             setattr(self, name, value)
+        self.cut_share = state["cut_share"]
+        self.memory.load_state_dict(state["tasks"])
+        self.resampled = state["resampled"]
 
     def __call__(self, prompts: list[str], trainer: Trainer) -> dict[str, list]:
         """Plays task ids, each already repeated for its group, and returns TRL's fields and ours, a list each."""
@@ -44,30 +82,107 @@ class RolloutSampler:
         self._draw = (step, self._draw[1] + 1 if self._draw[0] == step else 0)
         seed = self.request["seed"]
         first = trainer.accelerator.process_index * len(prompts)
-        stages = self.request.get("stages") or []
-        if stages:
-            self.gauge.add("curriculum/stage", stage_at(stages, step))
-            prompts = draw_prompts(stages, len(prompts), self.group, seed, *self._draw, first)
-        episodes = plan_episodes(prompts, self.group, seed, *self._draw, first)
-        params = SamplingParams(**self.request["sampling"], seed=stream_seed(seed, "sampling", *self._draw))
+        if self.stages:
+            self.gauge.add("curriculum/stage", stage_at(self.stages, step))
+            prompts = draw_prompts(self.stages, len(prompts), self.group, seed, *self._draw, first)
+        played: list[Rollout] = []
+
+        def play(prompts: list[str], first: int) -> Played:
+            """Plays the rows that begin at place `first` of all rows that are played for this batch."""
+            episodes = plan_episodes(prompts, self.group, seed, *self._draw, first)
+            rollouts = self._play(episodes, trainer) if episodes else []
+            played.extend(rollouts)
+            pairs = zip(episodes, rollouts, strict=True)
+            return {divmod(first + row, self.group): pair for row, pair in enumerate(pairs)}
 
         begin, asked_ms, crossing_ms = time.perf_counter(), self.host.round_trip_ms, self.host.crossing_ms
+        try:
+            rows = play(prompts, first)
+            if self.dynamic:
+                rows = self._replace_groups(rows, play, trainer)
+        finally:
+            play_s = time.perf_counter() - begin
+            ask_s = (self.host.round_trip_ms - asked_ms) / 1000
+            bridge_s = (self.host.crossing_ms - crossing_ms) / 1000
+            self._count(played, play_s, ask_s, bridge_s)
+        return trainer_fields([rollout for _, rollout in rows.values()], [episode for episode, _ in rows.values()])
+
+    def _play(self, episodes: list[dict], trainer: Trainer) -> list[Rollout]:
+        seed = stream_seed(self.request["seed"], "sampling", *self._draw)
         with trainer.accelerator.autocast():  # the precision that the loss is computed in
-            rollouts = play_batch(
+            return play_batch(
                 self.policy,
                 self.policy.chat,
                 self.host,
                 episodes,
-                params,
-                policy_step=step,
+                SamplingParams(**self.request["sampling"], seed=seed),
+                policy_step=trainer.state.global_step,
                 policy_name=self.request["policy"],
             )
-        play_s = time.perf_counter() - begin
-        fields = trainer_fields(rollouts, episodes)
-        ask_s = (self.host.round_trip_ms - asked_ms) / 1000
-        bridge_s = (self.host.crossing_ms - crossing_ms) / 1000
-        self._count(rollouts, play_s, ask_s, bridge_s)
-        return fields
+
+    def _replace_groups(self, own: Played, play: Callable[[list[str], int], Played], trainer: Trainer) -> Played:
+        """This process's rows of the batch that dynamic sampling completes.
+
+        The rejected groups of all processes are replaced together: what is played for them is dealt out anew, and the
+        rollouts go to the process whose rows they become. So groups may lie across processes, and each process gathers
+        as often as the others.
+        """
+        process, processes = trainer.accelerator.process_index, trainer.accelerator.num_processes
+        count = len(own)  # rows of a process
+        groups = count * processes // self.group
+        step = self._draw[0]
+        pool = self.pools[stage_at(self.stages, step) if self.stages else 0]
+        store = dict(own)
+
+        def results(played: Played) -> list[Row]:
+            return self.gather([(rollout.task_id, rollout.reward, rollout.success) for _, rollout in played.values()])
+
+        def play_more(task_ids: list[str], attempts: int) -> list[Group]:
+            share = dealt(len(task_ids), process, processes)
+            prompts = [task_ids[index] for index in share for _ in range(self.group)]
+            played = play(prompts, (groups + attempts + share.start) * self.group)
+            store.update(played)
+            return judge_groups(results(played), self.group, self.dynamic)
+
+        first = results(own)
+        judged = judge_groups(first, self.group, self.dynamic)
+        try:
+            place = (self.request["seed"], *self._draw)
+            selection = complete_batch(judged, pool, self.dynamic, self.memory, place, play_more)
+        except Exhausted as error:
+            self.resampled["exhausted"] = {"step": step, **error.numbers}
+            raise
+        self._count_groups(selection, first, tell=process == 0)
+
+        places = [(group, member) for group in selection.chosen for member in range(self.group)]
+        elsewhere = [(key, store[key]) for row, key in enumerate(places) if key in store and row // count != process]
+        store |= dict(self.gather(elsewhere))
+        return {key: store[key] for key in places[process * count : (process + 1) * count]}
+
+    def _count_groups(self, selection: Selection, first: list[Row], tell: bool) -> None:
+        figures = {
+            "accepted_groups": selection.accepted,
+            "rejected_groups": selection.rejected,
+            "attempts": selection.attempts,
+            "filled_groups": selection.filled,
+        }
+        if selection.filled and not self.resampled["filled_groups"] and tell:
+            self.host.note(
+                f"dynamic sampling: {selection.accepted} of {len(selection.chosen)} groups of step {self._draw[0]} had "
+                f"a difference after {selection.attempts} attempts; the rejected ones of greatest spread fill the "
+                "rest. Said once; dynamic_sampling/filled_groups counts them."
+            )
+        for name, value in figures.items():
+            self.gauge.add(f"dynamic_sampling/{name}", value)
+            self.resampled[name] += value
+        self.resampled["batches"] += 1
+        self.gauge.add("dynamic_sampling/kept_share", selection.accepted / (selection.accepted + selection.rejected))
+        # The final batch is a selection. These are of the batch as it was drawn: what the policy does on its tasks.
+        rewards = [reward for _, reward, _ in first if reward is not None]
+        if rewards:
+            self.gauge.add("dynamic_sampling/drawn_reward", sum(rewards) / len(rewards))
+            solved = sum(success for _, reward, success in first if reward is not None)
+            self.gauge.add("dynamic_sampling/drawn_success", solved / len(rewards))
 
     def _count(self, rollouts: list[Rollout], play_s: float, ask_s: float, bridge_s: float) -> None:
         tokens = sum(rollout.policy_tokens for rollout in rollouts)

@@ -258,6 +258,40 @@ describe("failing environments", () => {
   });
 });
 
+describe("the share of failed rollouts", () => {
+  const batch = async (server: EpisodeServer, ids: string[], failed: number) => {
+    const handles = await start(server, ids);
+    await step(
+      server,
+      handles,
+      ids.map((_, row) => (row < failed ? "throw" : "done")),
+    );
+    return finish(server, handles);
+  };
+  const ten = Array.from({ length: 10 }, (_, index) => `t${index}`);
+
+  test("is of a step: a small batch that dynamic sampling plays for others stops nothing by itself", async () => {
+    const { server } = await serve({ max_invalid_share: 0.2 });
+    await batch(server, ten, 0);
+    await batch(server, ["t10", "t11"], 2);
+    await expect(batch(server, ["t12", "t13"], 2)).rejects.toThrow(/4 of 14 rollouts of this step failed/);
+  });
+
+  test("of a step says nothing of the next one", async () => {
+    const { server } = await serve({ max_invalid_share: 0.2 });
+    await batch(server, ten, 0);
+    const payload = {
+      policy_step: 3,
+      policy: "model:x",
+      episodes: [1, 2].map((trial) => ({ task_id: "t1", seed: 1, trial })),
+    };
+    const { episodes } = (await server.answer("start", payload)) as OpAnswer<"start">;
+    const handles = episodes.map(({ handle }) => handle);
+    await step(server, handles, ["throw", "throw"]);
+    await expect(finish(server, handles)).rejects.toThrow(/2 of 2 rollouts of this step failed/);
+  });
+});
+
 describe("every session is closed exactly once (TR-11)", () => {
   test("40 episodes cut by the turn limit, one of them failing", async () => {
     const { server, closed } = await serve({ max_turns: 2 });

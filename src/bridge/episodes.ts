@@ -17,8 +17,8 @@ export interface ServeOptions {
   /** Overrides the environment's turn budget. */
   max_turns?: number;
   /**
-   * Share of a batch's rollouts that may fail (`error`, `timeout`) before `finish` raises, 0 to 1. A single failure
-   * among others never stops a run: in a batch of four it would already be a quarter.
+   * Share of a step's rollouts that may fail (`error`, `timeout`) before `finish` raises, 0 to 1; outside training, of
+   * a batch's. A single failure among others never stops a run: in a batch of four it would already be a quarter.
    */
   max_invalid_share?: number;
   /** Stops every episode. */
@@ -38,7 +38,7 @@ export interface EpisodeCounters {
   invalid: number;
   successes: number;
   ended_by: Record<EndedBy, number>;
-  /** Groups seen whole in a `finish`: the rollouts of one task with one seed. */
+  /** Groups seen whole in a `finish`: the rollouts of one task with one seed. All that were played, kept or not. */
   groups: number;
   /** Groups whose valid rewards are all equal: they teach a group-relative trainer nothing. */
   groups_without_signal: number;
@@ -58,7 +58,9 @@ export interface EpisodeServer {
   closeAll(): Promise<void>;
 }
 
+/** All batches that were started at one policy step (dynamic sampling plays several); outside training a single one. */
 interface Batch {
+  policy_step: number | null;
   size: number;
   invalid: number;
   firstError: string | null;
@@ -80,6 +82,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
   const open = new Map<number, OpenEpisode>();
   const running = new Set<Promise<unknown>>();
   let nextHandle = 1;
+  let latest: Batch | null = null;
   const counters: EpisodeCounters = {
     started: 0,
     finished: 0,
@@ -107,7 +110,10 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       );
     });
     if (stop.signal.aborted) throw new Error("start: the run was stopped");
-    const batch: Batch = { size: episodes.length, invalid: 0, firstError: null };
+    if (latest === null || policy_step === null || latest.policy_step !== policy_step)
+      latest = { policy_step, size: 0, invalid: 0, firstError: null };
+    const batch = latest;
+    batch.size += episodes.length;
     const opened = await Promise.all(
       episodes.map(async ({ task_id, seed, trial }) => {
         const handle = nextHandle++;

@@ -186,6 +186,20 @@ export const shaping = z
   .nullable();
 export type ShapingRequest = z.infer<typeof shaping>;
 
+/** DAPO's dynamic sampling (arXiv:2503.14476): groups without a difference give way to groups of other tasks. null: off. */
+export const dynamicSampling = z
+  .strictObject({
+    /** What must differ within a group. */
+    metric: z.enum(["reward", "success"]),
+    /** A group is accepted where the standard deviation of its rewards is above it. */
+    std_threshold: z.number().nonnegative(),
+    /** Groups that are played beside a batch's own, at most. */
+    max_resamples: z.int().positive(),
+    on_exhausted: z.enum(["fail", "fill_with_best_std"]),
+  })
+  .nullable();
+export type DynamicSampling = z.infer<typeof dynamicSampling>;
+
 const expertRow = z.object({
   id: z.string(),
   task_id: z.string(),
@@ -326,10 +340,29 @@ export const entries = {
       task_ids: z.array(z.string()).min(1),
       /** From which optimizer step on groups are drawn from which of the tasks, rising from 0; []: always from all. */
       stages: z.array(z.strictObject({ from_step: count, task_ids: z.array(z.string()).min(1) })).default([]),
+      dynamic_sampling: dynamicSampling.default(null),
       sampling,
       shaping: shaping.default(null),
     }),
-    result: z.looseObject({ ...trained, rollouts: count }),
+    result: z.looseObject({
+      ...trained,
+      /** Played in all; with dynamic sampling those too that no step learnt from. */
+      rollouts: count,
+      /** Over all batches; null where it is off. */
+      dynamic_sampling: z
+        .looseObject({
+          batches: count,
+          accepted_groups: count,
+          rejected_groups: count,
+          /** Groups played beside the batches' own. */
+          attempts: count,
+          /** Rejected groups that were learnt from all the same (fill_with_best_std). */
+          filled_groups: count,
+          /** The batch that ended the run, where one did. */
+          exhausted: z.record(z.string(), z.number()).nullable(),
+        })
+        .nullish(),
+    }),
   },
   /** On-policy distillation: the model is the student. LLM_API_KEY of Python's environment goes to an endpoint. */
   opd: {

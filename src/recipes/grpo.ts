@@ -1,12 +1,13 @@
+import { existsSync } from "node:fs";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
-import { UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
+import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
 import { shapingKeys, shapingOf } from "./shaping.ts";
@@ -58,7 +59,7 @@ export const grpo: Recipe = defineRecipe({
         "A folder in Hugging Face format, or a hub id; left out: the newest SFT result of the tiny model, made first where there is none.",
       ),
     ...presetKeys,
-    dynamic_sampling: z.boolean().default(false).describe("DAPO's resampling of groups without signal. Not there yet."),
+    ...dynamicSamplingKeys,
     ...samplingKeys,
     ...episodeKeys,
     max_invalid_share: z
@@ -86,8 +87,7 @@ export const grpo: Recipe = defineRecipe({
     const planned = planRun("grpo", `grpo-${envStem(asked.env)}`, asked, context, grpo.schema);
     if (planned.done) return planned.done;
     const { dir, config: given } = planned;
-    if (given.dynamic_sampling)
-      throw new UserError("dynamic_sampling is not there yet: --dapo runs without it. Leave --dynamic-sampling out.");
+    const dynamic_sampling = dynamicSamplingOf(given, context.given);
     const env = await loadEnv(given.env);
     const split = given.split ?? env.splits[0]!;
     const tasks = await env.load(split, given.env_options);
@@ -105,7 +105,7 @@ export const grpo: Recipe = defineRecipe({
     const measured = { env_id: env.id, curriculum: given.curriculum };
     if (!given.stale_rates) refuseStaleRates(split, staleRates(tasks, { ...measured, model: null }));
     const model = given.model === null ? await startingPolicy(given, context) : localPath(given.model);
-    const config = { ...given, model, split };
+    const config = { ...given, model, split, dynamic_sampling: dynamic_sampling !== null };
     const stale = staleRates(tasks, { ...measured, model });
     if (!config.stale_rates) refuseStaleRates(split, stale);
     for (const change of stale) progress.line(`The rates of ${split} were measured with ${change}.`);
@@ -126,7 +126,7 @@ export const grpo: Recipe = defineRecipe({
         env: env.id,
         split,
         tasks: tasks.ids.length,
-        dynamic_sampling: false,
+        dynamic_sampling,
         algorithm: algorithmOf(config, effective),
         curriculum: stages,
       };
@@ -167,6 +167,7 @@ export const grpo: Recipe = defineRecipe({
           continuation,
           task_ids: tasks.ids,
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
+          dynamic_sampling,
           sampling: samplingOf(config),
           shaping: shapingOf(config),
         });
@@ -183,8 +184,10 @@ export const grpo: Recipe = defineRecipe({
             text: [
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
-              `model: ${run.path("final")}`,
-              `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`,
+              ...resampledText(result.dynamic_sampling),
+              ...(existsSync(run.path("final"))
+                ? [`model: ${run.path("final")}`, `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`]
+                : ["model: none was saved"]),
             ].join("\n"),
           };
         } finally {
