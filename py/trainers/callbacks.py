@@ -14,6 +14,7 @@ import datasets
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
+from trainers.adapters import TrainedOnCallback, check_saved, write_trained_on
 from trainers.model import Policy, peak_memory_gib
 
 STOP_REQUESTED = "stop_requested"
@@ -106,6 +107,7 @@ def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, out
     A loss that is not finite is no model to keep: then nothing goes to `final/`.
     """
     trainer.add_callback(callback)
+    trainer.add_callback(TrainedOnCallback(policy.hardware))
     quiet_trainer(trainer)
     begin = time.perf_counter()
     train_loss = trainer.train().training_loss
@@ -113,7 +115,7 @@ def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, out
     if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
         callback.stop_reason = LOSS_NOT_FINITE
     if callback.stop_reason != LOSS_NOT_FINITE:
-        save_final(trainer, output_dir)
+        save_final(trainer, output_dir, policy.hardware)
     return {
         "steps": trainer.state.global_step,
         "train_loss": train_loss,
@@ -126,7 +128,7 @@ def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, out
     }
 
 
-def save_final(trainer: Trainer, output_dir: str) -> str:
+def save_final(trainer: Trainer, output_dir: str, hardware: dict[str, Any]) -> str:
     """Saves the trained model with tokenizer, chat template and generation config to `final/`, complete or not at all.
 
     A LoRA run gives the adapter's folder.
@@ -140,6 +142,9 @@ def save_final(trainer: Trainer, output_dir: str) -> str:
         (half / "training_args.bin").unlink(missing_ok=True)  # a pickle; the run's config.json says the same
         # An adapter's folder holds the adapter only, but a reply ends at the same tokens.
         trainer.model.generation_config.save_pretrained(str(half))
+        if hasattr(trainer.model, "peft_config"):
+            check_saved(half)
+            write_trained_on(half, hardware)
         shutil.rmtree(final, ignore_errors=True)
         half.rename(final)
     return str(final)

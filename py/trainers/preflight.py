@@ -15,6 +15,7 @@ import trl
 from packaging.version import Version
 from trl import GRPOConfig, SFTConfig
 
+from trainers.adapters import qlora_problems
 from trainers.continuation import DialogueFormat
 from trainers.model import (
     UserError,
@@ -26,6 +27,7 @@ from trainers.model import (
     load_model_config,
     load_tokenizer,
 )
+from trainers.precision import precision_problems
 from trainers.tokens import transcript_of
 
 # Before 0.28 rollout_func is only called on the vLLM server's path: multi-turn sampling would silently disappear.
@@ -103,14 +105,18 @@ def run(request: dict, host) -> dict:
         found, noted = trainer_problems(recipe, request["trainer"])
         problems += found
         warned += noted
+        if not problems:
+            for check in (precision_problems, qlora_problems):
+                found, noted = check(request)
+                problems += found
+                warned += noted
 
     longest = None
     try:
         chat = chat_format(request, load_tokenizer(request["model"]))
         limit = context_limit(load_model_config(request["model"]))
         check_weights(request["model"])
-        if request.get("lora") is not None:
-            check_lora(request["model"], request["lora"])
+        check_lora(request["model"], request.get("lora"))
         if request["gold"]:
             longest = longest_solution(request["gold"], chat)
             found, noted = budget_problems(longest, request["budgets"], limit)
