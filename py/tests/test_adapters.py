@@ -187,6 +187,8 @@ def test_without_cuda_qlora_is_plain_lora_and_one_sentence_says_so(sft_request, 
     result = preflight.run(asked, FakeHost())
     sentence = "qlora: there is no CUDA GPU, so the base is loaded in 32 bits and trained with plain LoRA."
     assert result["problems"] == [] and result["warnings"] == [sentence]
+    if precision.cpu_has_bf16():
+        assert "16 bits" in preflight.run({**asked, "precision": "bf16"}, FakeHost())["warnings"][0]
     hardware = sft.run(request, FakeHost())["hardware"]
     assert hardware["quantization"] is None and hardware["quantization_why"] == sentence
     plain = sft.run(sft_request(output_dir=str(tmp_path / "plain")), FakeHost())["hardware"]
@@ -210,7 +212,7 @@ def test_why_there_are_no_4_bits(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(precision, "find_spec", lambda name: None)
     assert adapters.quantization_problem() == "bitsandbytes is not installed (pip install bitsandbytes)"
-    assert "loaded in 16 bits" in adapters.fallback_sentence("x")
+    assert "loaded in 16 bits" in adapters.fallback_sentence("x", torch.float16)
     monkeypatch.setattr(precision, "find_spec", lambda name: name)
     monkeypatch.setattr(adapters, "cuda_has_bf16", lambda: False)
     assert adapters.quantization_problem() == "this GPU does not compute in bfloat16"

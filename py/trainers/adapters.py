@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import warnings
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from safetensors import safe_open
 from torch import nn
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel, TrainerCallback
 
-from trainers.precision import asked_precision, bitsandbytes_problem, cuda_has_bf16
+from trainers.precision import asked_precision, bitsandbytes_problem, choose_device, choose_dtype, cuda_has_bf16
 from trainers.sources import UserError, did_you_mean, find_model, is_adapter, load_model_config, loading
 
 # The usual attention and feed-forward projections of Llama-like models (arxiv.md 10.2 trains these).
@@ -44,7 +45,13 @@ def qlora_problems(request: dict) -> tuple[list[str], list[str]]:
             f"qlora out."
         )
     why = quantization_problem()
-    return problems, [fallback_sentence(why)] if why else []
+    if why is None or problems:
+        return problems, []
+    try:
+        dtype = choose_dtype(choose_device(request.get("device")), asked_precision(request))
+    except UserError:  # for precision_problems to tell
+        return [], []
+    return [], [fallback_sentence(why, dtype)]
 
 
 def quantization_problem() -> str | None:
@@ -55,10 +62,9 @@ def quantization_problem() -> str | None:
     return missing
 
 
-def fallback_sentence(why: str) -> str:
+def fallback_sentence(why: str, dtype: torch.dtype) -> str:
     """What training does where there are no 4 bits; in the log and in the manifest."""
-    bits = 16 if torch.cuda.is_available() else 32
-    return f"qlora: {why}, so the base is loaded in {bits} bits and trained with plain LoRA."
+    return f"qlora: {why}, so the base is loaded in {8 * dtype.itemsize} bits and trained with plain LoRA."
 
 
 def load_in_4_bits(base: str, device: torch.device, dtype: torch.dtype) -> tuple[PreTrainedModel, dict]:
@@ -114,7 +120,8 @@ def check_lora(model: str, lora: dict | None) -> None:
     if lora is None:
         return
     source = find_model(model)
-    with torch.device("meta"):
+    with torch.device("meta"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the run itself says what there is to say
         bare = AutoModelForCausalLM.from_config(load_model_config(model))
         if is_adapter(source):
             check_continued(source, lora, bare)

@@ -140,7 +140,7 @@ def load_policy(request: dict, *, training: bool = True) -> Policy:
     hardware = {
         **describe_hardware(device, dtype),
         "quantization": quantization,
-        "quantization_why": fallback_sentence(missing) if missing else None,
+        "quantization_why": fallback_sentence(missing, dtype) if missing else None,
         "optim": optim,
     }
     return Policy(model, tokenizer, chat, device, dtype, parameters, hardware, optim)

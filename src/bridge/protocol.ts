@@ -128,17 +128,24 @@ export const continuation = z
   .strictObject({ separator: z.string(), opening: z.string().min(1), stop: z.string().min(1) })
   .nullable();
 
-/** Keys of peft's LoraConfig. null: train all parameters. */
+/** Keys of peft's LoraConfig; those left out are Python's defaults, or a continued adapter's. null: train all parameters. */
 export const lora = z
   .strictObject({
-    r: z.int().positive(),
-    lora_alpha: z.number().positive(),
-    lora_dropout: z.number().min(0).lt(1),
+    r: z.int().positive().optional(),
+    lora_alpha: z.number().positive().optional(),
+    lora_dropout: z.number().min(0).lt(1).optional(),
     /** Module names, or "all-linear". */
-    target_modules: z.union([z.literal("all-linear"), z.array(z.string()).min(1)]),
+    target_modules: z.union([z.literal("all-linear"), z.array(z.string()).min(1)]).optional(),
   })
   .nullable();
 export type Lora = z.infer<typeof lora>;
+
+/** "auto": by hardware. Frozen weights and all computations have it; weights that are trained stay in 32 bits. */
+export const precisions = ["auto", "bf16", "fp16", "fp32"] as const;
+export type Precision = (typeof precisions)[number];
+
+/** How a policy is adapted and computed. `qlora`: the base in 4 bits where hardware can. */
+const adapted = { lora, qlora: z.boolean().default(false), precision: z.enum(precisions).default("auto") };
 
 const expertRow = z.object({
   id: z.string(),
@@ -155,7 +162,7 @@ const training = {
   seed,
   /** Keys of TRL's config class, as the user gave them. */
   trainer: record,
-  lora,
+  ...adapted,
   /** Passed to the chat template, as { enable_thinking: false }. */
   chat_template_kwargs: record,
   continuation,
@@ -184,7 +191,7 @@ export const entries = {
       model: z.string(),
       /** Keys of TRL's config class; {} for play. */
       trainer: record,
-      lora,
+      ...adapted,
       chat_template_kwargs: record,
       continuation,
       /** Worked solutions to be measured; the longest ones where there are many. */

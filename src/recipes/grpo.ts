@@ -9,6 +9,7 @@ import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
 import { openTrajectoryLog } from "../trajectory-log.ts";
+import { adapterKeys, adapterOf } from "./adapters.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
@@ -22,8 +23,6 @@ import {
   isTinyModel,
   localPath,
   longestGold,
-  loraKeys,
-  loraOf,
   modelProblems,
   preflight,
   refuse,
@@ -91,7 +90,7 @@ export const grpo = defineRecipe({
       .default(0.2)
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
     ...curriculumKeys,
-    ...loraKeys,
+    ...adapterKeys,
     ...chatKeys,
     ...trainerKey("GRPOConfig"),
   }),
@@ -111,7 +110,7 @@ export const grpo = defineRecipe({
     const split = given.split ?? env.splits[0]!;
     const tasks = await env.load(split, given.env_options);
     const continuation = env.continuation(given.env_options);
-    const lora = loraOf(given, context.given);
+    const adapter = adapterOf(given, context.given);
     const dir = join(given.runs_dir, given.name ?? freeName(given.runs_dir, `grpo-${env.name}`));
     requireFree(dir);
     refuse([
@@ -137,7 +136,7 @@ export const grpo = defineRecipe({
       const gold = await longestGold(tasks);
       await preflight(
         python,
-        { recipe: "grpo", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "grpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
@@ -185,7 +184,7 @@ export const grpo = defineRecipe({
           output_dir: dir,
           seed: config.seed,
           trainer,
-          lora,
+          ...adapter,
           chat_template_kwargs,
           continuation,
           task_ids: tasks.ids,

@@ -9,6 +9,7 @@ import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
+import { adapterKeys, adapterOf } from "./adapters.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -20,8 +21,6 @@ import {
   isTinyModel,
   localPath,
   longestRows,
-  loraKeys,
-  loraOf,
   modelProblems,
   preflight,
   refuse,
@@ -67,7 +66,7 @@ export const sft = defineRecipe({
       .describe(
         "Muon's, for the layers' matrices: small models learn in fewer steps; left out: trainer.optim for all.",
       ),
-    ...loraKeys,
+    ...adapterKeys,
     ...chatKeys,
     ...trainerKey("SFTConfig"),
   }),
@@ -82,7 +81,7 @@ export const sft = defineRecipe({
     const { progress } = context;
     const env = await loadEnv(config.env);
     const continuation = env.continuation(config.env_options);
-    const lora = loraOf(config, context.given);
+    const adapter = adapterOf(config, context.given);
     const split = config.split ?? env.pairs?.split ?? env.splits[0]!;
     if (config.rows && context.given.has("split"))
       throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
@@ -107,7 +106,7 @@ export const sft = defineRecipe({
       const gold = longestRows(rows, Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
       const { longest } = await preflight(
         python,
-        { recipe: "sft", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "sft", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
@@ -133,7 +132,7 @@ export const sft = defineRecipe({
           output_dir: dir,
           seed: config.seed,
           trainer,
-          lora,
+          ...adapter,
           chat_template_kwargs,
           continuation,
           rows_path,
