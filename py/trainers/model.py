@@ -66,6 +66,7 @@ __all__ = [
     "load_model_config",
     "load_policy",
     "load_tokenizer",
+    "load_weights",
     "on_one_device",
     "peak_memory_gib",
     "precision_arguments",
@@ -117,7 +118,7 @@ def load_policy(request: dict, *, training: bool = True) -> Policy:
     # The optimizer's small steps vanish in 16 bits, so weights under full training stay float32 and the trainer
     # computes in `dtype` by autocast. Frozen weights need no more than `dtype`; peft keeps adapters in float32.
     full = training and lora is None and not adapter
-    model = _load_weights(base, torch.float32 if full else dtype, device if quantization else None)
+    model = load_weights(base, torch.float32 if full else dtype, device if quantization else None)
     if adapter:
         model = load_adapter(model, source, lora, training)
     elif lora is not None:
@@ -186,7 +187,8 @@ def chat_format(request: dict, tokenizer: PreTrainedTokenizerBase, generation_co
         raise UserError(f"{model}: {error}") from error
 
 
-def _load_weights(base: str, dtype: torch.dtype, in_4_bits_on: torch.device | None) -> PreTrainedModel:
+def load_weights(base: str, dtype: torch.dtype, in_4_bits_on: torch.device | None = None) -> PreTrainedModel:
+    """The bare model of `base`, all of whose weights are there. Raises UserError where they are not."""
     with loading(base, "model"):
         if in_4_bits_on is not None:
             model, found = load_in_4_bits(base, in_4_bits_on, dtype)
