@@ -140,8 +140,10 @@ export const lora = z
   .nullable();
 export type Lora = z.infer<typeof lora>;
 
+/** What weights are stored as. */
+export const storedPrecisions = ["bf16", "fp16", "fp32"] as const;
 /** "auto": by hardware. Frozen weights and all computations have it; weights that are trained stay in 32 bits. */
-export const precisions = ["auto", "bf16", "fp16", "fp32"] as const;
+export const precisions = ["auto", ...storedPrecisions] as const;
 export type Precision = (typeof precisions)[number];
 
 /** How a policy is adapted and computed. `qlora`: the base in 4 bits where hardware can. */
@@ -314,6 +316,37 @@ export const entries = {
       /** Shares of held-out actions, and of dialogues with all actions, that greedy decoding writes exactly. */
       "held_out/actions": z.number().min(0).max(1).optional(),
       "held_out/dialogues": z.number().min(0).max(1).optional(),
+    }),
+  },
+  /** Merges an adapter into its base, and compares what was written with base and adapter. */
+  merge: {
+    request: z.strictObject({
+      adapter: z.string(),
+      /** null: the one that the adapter names. */
+      base: z.string().nullable(),
+      /** The folder that the merged model becomes. */
+      output: z.string(),
+      /** null: as the base is stored. */
+      dtype: z.enum(storedPrecisions).nullable(),
+      /** Replaces what an earlier merge made. */
+      force: z.boolean(),
+      /** Goes into merge.json as it is. */
+      facts: record,
+    }),
+    result: z.looseObject({
+      output: z.string(),
+      base: z.string(),
+      dtype: z.enum(storedPrecisions),
+      largest_logit_difference: z.number().nonnegative(),
+      /** What the largest difference may be. */
+      tolerance: z.number().positive(),
+      /** How far the adapter moves the base's logits. */
+      adapter_effect: z.number().nonnegative(),
+      prompts: count,
+      /** The output head got a matrix of its own. */
+      untied_embeddings: z.boolean(),
+      /** What the adapter's base was loaded as in training; null: not known. */
+      trained_on: z.looseObject({ quantization: z.string().nullable() }).nullable(),
     }),
   },
   /** What is installed and works. */

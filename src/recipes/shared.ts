@@ -224,7 +224,7 @@ export function requireFree(dir: string): void {
 }
 
 /** @throws UserError where a folder can't be made, or written to. */
-export function requireWritable(dir: string): void {
+export function requireWritable(dir: string, flag = "--runs-dir"): void {
   let above = dirname(resolve(dir));
   while (!existsSync(above)) above = dirname(above);
   if (!statSync(above).isDirectory()) throw new UserError(`${dir} can't be made: ${above} is a file.`);
@@ -232,7 +232,7 @@ export function requireWritable(dir: string): void {
     accessSync(above, constants.W_OK);
   } catch (error) {
     throw new UserError(
-      `${dir} can't be made (${pathProblem(error)?.message ?? errorText(error)}) Choose another --runs-dir.`,
+      `${dir} can't be made (${pathProblem(error)?.message ?? errorText(error)}) Choose another ${flag}.`,
     );
   }
 }
