@@ -98,6 +98,8 @@ def test_the_merged_folder_answers_as_base_and_adapter_do_and_is_plain(bases, tm
         ({"target_modules": ["lm_head", "q_proj"]}, True),
         ({"target_modules": ["embed_tokens", "q_proj"]}, True),
         ({"target_modules": ["embed_tokens", "lm_head"]}, True),
+        ({"target_modules": ["embed_tokens", "q_proj"], "ensure_weight_tying": True}, True),
+        ({"modules_to_save": ["embed_tokens"], "ensure_weight_tying": True}, False),
         ({"modules_to_save": ["lm_head"]}, True),
         ({"modules_to_save": ["embed_tokens"]}, True),
         ({"modules_to_save": ["lm_head", "embed_tokens"]}, True),
@@ -220,7 +222,7 @@ def test_an_output_is_replaced_only_when_asked_and_only_one_of_ours(bases, tmp_p
 
 def test_what_answers_otherwise_than_base_and_adapter_is_not_written(bases, tmp_path, monkeypatch):
     adapter, output = adapter_of(bases(), tmp_path / "adapter"), tmp_path / "merged"
-    monkeypatch.setattr(merge, "merge_weights", lambda model, untied: model.unload())  # forgets the adapter
+    monkeypatch.setattr(merge, "merge_weights", lambda model: model.unload())  # forgets the adapter
     refused(request_of(adapter, output), r"its logits differ by \d.*Nothing was written")
     assert nothing_left(output)
 

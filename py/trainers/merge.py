@@ -86,8 +86,10 @@ def _merge(request: dict) -> dict:
         bare = logits_of(model, prompts)
     if not all(each.isfinite().all() for each in expected):
         raise UserError(f"{adapter} with {base} gives NaN or infinite logits: there is nothing to keep.")
-    untied = untie(model)
-    model = merge_weights(model, untied)
+    were_tied = model.get_base_model().config.get_text_config().tie_word_embeddings
+    untie(model)
+    model = merge_weights(model)
+    untied = were_tied and no_longer_tied(model)
     largest = max(1.0, *(each.abs().max().item() for each in expected))
 
     def check(merged: list[torch.Tensor], stored_as: str) -> float:
@@ -219,36 +221,36 @@ def _whole_embedding(name: str) -> bool:
 # ------------------------------------------------------------------------------------------------------- the merge
 
 
-def untie(model: Any) -> bool:
+def untie(model: Any) -> None:
     """Gives the output head a matrix of its own where the adapter changes one of two layers that share one.
 
-    Merged in place, the change would reach both (cases.md MG-01). Returns whether it did.
+    Merged in place, the change would reach both (cases.md MG-01).
     """
     inside = model.get_base_model()
     first, last = inside.get_input_embeddings(), inside.get_output_embeddings()
-    if last is None or not getattr(inside.config.get_text_config(), "tie_word_embeddings", False):
+    if last is None or not inside.config.get_text_config().tie_word_embeddings:
+        return
+    if not any(hasattr(layer, "base_layer") for layer in (first, last)):
+        return  # a module that is saved whole has its own copy already
+    while hasattr(last, "base_layer") or hasattr(last, "original_module"):
+        last = last.base_layer if hasattr(last, "base_layer") else last.original_module
+    last.weight = nn.Parameter(last.weight.detach().clone(), requires_grad=False)
+
+
+def merge_weights(model: Any) -> Any:
+    """The plain model with the adapter in its weights."""
+    return model.merge_and_unload()
+
+
+def no_longer_tied(model: Any) -> bool:
+    """Whether input and output embeddings have a matrix each; then the config says so, and both are saved."""
+    first, last = model.get_input_embeddings(), model.get_output_embeddings()
+    if last is None or first.weight.data_ptr() == last.weight.data_ptr():
         return False
-    if not any(_is_adapted(layer) for layer in (first, last)):
-        return False
-    bare = last
-    while not isinstance(bare, nn.Linear) or hasattr(bare, "base_layer"):
-        bare = bare.original_module if hasattr(bare, "modules_to_save") else bare.base_layer
-    bare.weight = nn.Parameter(bare.weight.detach().clone(), requires_grad=False)
+    for config in (model.config, model.config.get_text_config()):
+        config.tie_word_embeddings = False
+    model.all_tied_weights_keys = {}  # save_pretrained would leave the head out
     return True
-
-
-def _is_adapted(layer: nn.Module) -> bool:
-    return hasattr(layer, "base_layer") or hasattr(layer, "modules_to_save")
-
-
-def merge_weights(model: Any, untied: bool) -> Any:
-    """The plain model with the adapter in its weights. `untied`: its config says so."""
-    model = model.merge_and_unload()
-    if untied:
-        for config in (model.config, model.config.get_text_config()):
-            config.tie_word_embeddings = False
-        model.all_tied_weights_keys = {}
-    return model
 
 
 def generation_config(source: str, base: str) -> GenerationConfig:
