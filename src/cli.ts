@@ -6,6 +6,7 @@ import type { z } from "zod";
 import { runBadCases } from "../eval/badcases/command.ts";
 import { compareLogs } from "../eval/compare-logs.ts";
 import { leftOutLines, scoreFile } from "../eval/score.ts";
+import { storedPrecisions } from "./bridge/protocol.ts";
 import { PythonError, Stopped } from "./bridge/python.ts";
 import { type Flag, flagsOf, loadConfig, trainerFlags } from "./config.ts";
 import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
@@ -13,6 +14,7 @@ import { pairSettings } from "./core/pair.ts";
 import { runData } from "./data.ts";
 import { buildSettings } from "./envs/arxiv/builder/settings.ts";
 import { loadEnv, protocols } from "./envs/index.ts";
+import { runMerge } from "./merge.ts";
 import { createProgress } from "./metrics.ts";
 import { recipes } from "./recipes/index.ts";
 import type { Recipe, RunResult } from "./recipes/recipe.ts";
@@ -148,6 +150,22 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       );
     });
 
+  add("merge", "Merge LoRA adapters into their base, and prove it on 8 prompts", [
+    "merge runs/my-grpo --out merged",
+    "merge --base Qwen/Qwen3-0.6B --adapter runs/my-grpo/checkpoint-20 runs/my-grpo/final --out merged",
+  ])
+    .argument("[run]", "a run's folder: its checkpoints and its final adapter")
+    .option("--base <model>", "a folder or a hub id; left out: the base that the adapter names")
+    .option("--adapter <folders...>", "adapters, instead of a run")
+    .option("--out <folder>", "where the merged models go")
+    .addOption(new Option("--dtype <name>", "left out: as the base is stored").choices(storedPrecisions))
+    .option("--force", "replace what an earlier merge made")
+    .option("--python <path>", "the Python to use")
+    .option("--json", "print the results as JSON lines")
+    .action(async (run: string | undefined, { adapter: adapters = [], json = false, ...flags }: MergeFlags) =>
+      finish(await runMerge({ run, adapters, ...flags }, createProgress()), json),
+    );
+
   const data = add("data", "Build and check an environment's data", [
     "data arxiv snapshot --check --seed 20260820",
     "data arxiv snapshot-build --output snapshots/arxiv.json",
@@ -218,6 +236,16 @@ interface BadCaseOptions {
   note?: string;
   output?: string;
   dryRun?: boolean;
+  json?: boolean;
+}
+
+interface MergeFlags {
+  base?: string;
+  adapter?: string[];
+  out?: string;
+  dtype?: (typeof storedPrecisions)[number];
+  force?: boolean;
+  python?: string;
   json?: boolean;
 }
 

@@ -88,6 +88,21 @@ describe("the lock", () => {
     else expect(() => lockFolder(dir)).toThrow(/in use/);
   });
 
+  test.runIf(existsSync("/proc/self/stat"))(
+    "of a process that ended and that nobody waits for is taken over",
+    async () => {
+      const dir = folder();
+      // The shell's child ends at once, and the program that takes the shell's place never asks for its exit code.
+      const parent = spawn("sh", ["-c", "sleep 0 & echo $!; exec sleep 30"], { stdio: ["ignore", "pipe", "ignore"] });
+      const pid = Number(await new Promise((resolve) => parent.stdout.once("data", resolve)));
+      const stat = () => readFileSync(`/proc/${pid}/stat`, "utf8");
+      while (!stat().includes(") Z ")) await new Promise((resolve) => setTimeout(resolve, 10));
+      lockOf(dir, { pid, host: hostname(), process_start: null });
+      lockFolder(dir)();
+      parent.kill();
+    },
+  );
+
   test("that was cut off while it was written is taken over", () => {
     const dir = folder();
     writeFileSync(join(dir, "lock"), '{"pid": 1');

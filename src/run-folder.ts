@@ -189,7 +189,7 @@ interface Holder {
 export function lockFolder(dir: string): () => void {
   mkdirSync(dir, { recursive: true });
   const lock = join(dir, "lock");
-  const own: Holder = { pid: process.pid, host: hostname(), process_start: processStart(process.pid) };
+  const own: Holder = { pid: process.pid, host: hostname(), process_start: processStat(process.pid).start };
   const temporary = join(dir, `lock.${process.pid}.${randomUUID().slice(0, 8)}.tmp`);
   writeWhole(temporary, JSON.stringify(own));
   try {
@@ -261,14 +261,16 @@ function isAlive({ pid, host, process_start }: Holder): boolean {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === "ESRCH") return false;
   }
-  const start = processStart(pid);
+  const { state, start } = processStat(pid);
+  if (state === "Z") return false; // ended; only nobody has asked for its exit code yet
   return process_start === null || start === null || start === process_start;
 }
 
-/** Field 22 of /proc/PID/stat, clock ticks since boot; null where there is no /proc. */
-function processStart(pid: number): string | null {
+/** State (field 3 of /proc/PID/stat) and start (field 22, clock ticks since boot); null where there is no /proc. */
+function processStat(pid: number): { state: string | null; start: string | null } {
   const stat = readOrNull(`/proc/${pid}/stat`);
-  return stat?.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? null;
+  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ") ?? [];
+  return { state: fields[0] ?? null, start: fields[19] ?? null };
 }
 
 // ---------------------------------------------------------------------------------------------- what ran it

@@ -8,12 +8,11 @@ import time
 
 import pytest
 import torch
-from trainers import model
+from trainers.adapters import LORA_TARGETS
 from trainers.model import (
     UserError,
     check_weights,
     choose_device,
-    choose_dtype,
     find_model,
     load_model_config,
     load_policy,
@@ -48,7 +47,7 @@ def test_lora_defaults_and_mistakes(tiny_folder):
     policy = load_policy({"model": str(tiny_folder), "seed": 0, "lora": {}})
     config = policy.model.peft_config["default"]
     assert (config.r, config.lora_alpha, config.lora_dropout) == (16, 32, 0.05)
-    assert set(config.target_modules) == set(model.LORA_TARGETS)
+    assert set(config.target_modules) == set(LORA_TARGETS)
     assert all(("lora_" in name) == each.requires_grad for name, each in policy.model.named_parameters())
     with pytest.raises(UserError, match=r"lora\.rank.*LoraConfig"):
         load_policy({"model": str(tiny_folder), "seed": 0, "lora": {"rank": 4}})
@@ -102,34 +101,12 @@ def test_pad_falls_back_to_eos(tiny_folder, tmp_path):
     assert loaded.pad_token == loaded.eos_token is not None
 
 
-def test_precision_follows_the_hardware(monkeypatch):
-    assert choose_dtype(torch.device("cpu")) == torch.float32
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: True)
-    assert choose_dtype(torch.device("cuda")) == torch.bfloat16
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: False)
-    assert choose_dtype(torch.device("cuda")) == torch.float16
-    assert choose_dtype(torch.device("cpu"), "bfloat16") == torch.bfloat16
-    with pytest.raises(UserError, match="dtype is 'int8'"):
-        choose_dtype(torch.device("cpu"), "int8")
-
-
 def test_a_device_that_is_not_there_is_refused(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     assert choose_device().type == "cpu"
     with pytest.raises(UserError, match="sees no CUDA device"):
         choose_device("cuda")
-
-
-def test_on_a_cpu_trl_computes_in_float32_without_checkpointing_unless_asked(tiny_folder, monkeypatch):
-    policy = load_policy({"model": str(tiny_folder), "seed": 0, "device": "cpu"})
-    arguments = model.precision_arguments(policy, {})
-    assert arguments == {"use_cpu": True, "bf16": False, "fp16": False, "gradient_checkpointing": False}
-    asked = {"bf16": True, "gradient_checkpointing": True}
-    monkeypatch.setattr(model, "cpu_has_bf16", lambda: True)
-    assert model.precision_arguments(policy, asked) == {"use_cpu": True}
-    monkeypatch.setattr(model, "cpu_has_bf16", lambda: False)  # many times slower there
-    assert model.precision_arguments(policy, asked) == {"use_cpu": True, "bf16": False}
 
 
 def copy_of(folder, tmp_path, **files):

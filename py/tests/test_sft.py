@@ -136,7 +136,7 @@ def test_lora_trains_the_adapter_alone_and_its_folder_loads_and_goes_on(request_
     trainable = [name for name, each in policy.model.named_parameters() if each.requires_grad]
     assert trainable and all("lora_" in name for name in trainable)
     assert any(each.abs().sum() > 0 for name, each in policy.model.named_parameters() if "lora_B" in name)
-    with pytest.raises(UserError, match="rank 2"):
+    with pytest.raises(UserError, match="with r 2"):
         load_policy({"model": str(final), "seed": 0, "lora": {**lora, "r": 8}})
 
 

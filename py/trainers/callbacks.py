@@ -14,6 +14,7 @@ import datasets
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
+from trainers.adapters import TrainedOnCallback, check_saved, write_trained_on
 from trainers.checkpoints import Checkpoints, Part
 from trainers.model import Policy, peak_memory_gib
 from trainers.wire import Host
@@ -155,6 +156,7 @@ def train_and_save(
     for name, part in {"gauge": callback.gauge, "clock": clock, **(parts or {})}.items():
         checkpoints.add(name, part)
     trainer.add_callback(callback)
+    trainer.add_callback(TrainedOnCallback(policy.hardware))
     trainer.add_callback(checkpoints)
     quiet_trainer(trainer)
     if resume_from := request.get("resume_from"):
@@ -171,7 +173,7 @@ def train_and_save(
         callback.stop_reason = LOSS_NOT_FINITE
     untouched = train_loss is None and trainer.state.global_step == 0
     if callback.stop_reason != LOSS_NOT_FINITE and not untouched:
-        save_final(trainer, output_dir)
+        save_final(trainer, output_dir, policy.hardware)
     return {
         "steps": trainer.state.global_step,
         "train_loss": train_loss,
@@ -184,7 +186,7 @@ def train_and_save(
     }
 
 
-def save_final(trainer: Trainer, output_dir: str) -> str:
+def save_final(trainer: Trainer, output_dir: str, hardware: dict[str, Any]) -> str:
     """Saves the trained model with tokenizer, chat template and generation config to `final/`, complete or not at all.
 
     A LoRA run gives the adapter's folder.
@@ -198,6 +200,9 @@ def save_final(trainer: Trainer, output_dir: str) -> str:
         (half / "training_args.bin").unlink(missing_ok=True)  # a pickle; the run's config.json says the same
         # An adapter's folder holds the adapter only, but a reply ends at the same tokens.
         trainer.model.generation_config.save_pretrained(str(half))
+        if hasattr(trainer.model, "peft_config"):
+            check_saved(half)
+            write_trained_on(half, hardware)
         shutil.rmtree(final, ignore_errors=True)
         half.rename(final)
     return str(final)

@@ -16,6 +16,7 @@ import trl
 from packaging.version import Version
 from trl import DPOConfig, GRPOConfig, SFTConfig
 
+from trainers.adapters import qlora_problems
 from trainers.continuation import DialogueFormat
 from trainers.dpo_options import LOSSES, adapter_problems, option_problems
 from trainers.model import (
@@ -30,6 +31,7 @@ from trainers.model import (
     load_model_config,
     load_tokenizer,
 )
+from trainers.precision import precision_problems
 from trainers.teacher import teacher_problems
 from trainers.tokens import transcript_of
 
@@ -177,8 +179,12 @@ def run(request: dict, host) -> dict:
         found, noted = trainer_problems(recipe, request["trainer"])
         problems += found
         warned += noted
-        if not found:
+        if not problems:
             effective = effective_values(CONFIG_CLASSES[recipe], request["trainer"])
+            for check in (precision_problems, qlora_problems):
+                found, noted = check(request)
+                problems += found
+                warned += noted
     if recipe == "dpo" and (request.get("lora") is not None or _names_adapter(request["model"])):
         problems += adapter_problems(request["trainer"])
 
@@ -191,8 +197,7 @@ def run(request: dict, host) -> dict:
         chat = chat_format(request, load_tokenizer(request["model"]))
         limit = context_limit(load_model_config(request["model"]))
         check_weights(request["model"])
-        if request.get("lora") is not None:
-            check_lora(request["model"], request["lora"])
+        check_lora(request["model"], request.get("lora"))
         if request["gold"]:
             longest = longest_solution(request["gold"], chat)
             found, noted = budget_problems(longest, request["budgets"], limit)

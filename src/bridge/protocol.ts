@@ -140,14 +140,14 @@ export const continuation = z
   .strictObject({ separator: z.string(), opening: z.string().min(1), stop: z.string().min(1) })
   .nullable();
 
-/** Keys of peft's LoraConfig. null: train all parameters. */
+/** Keys of peft's LoraConfig; those left out are Python's defaults, or a continued adapter's. null: train all parameters. */
 export const lora = z
   .strictObject({
-    r: z.int().positive(),
-    lora_alpha: z.number().positive(),
-    lora_dropout: z.number().min(0).lt(1),
+    r: z.int().positive().optional(),
+    lora_alpha: z.number().positive().optional(),
+    lora_dropout: z.number().min(0).lt(1).optional(),
     /** Module names, or "all-linear". */
-    target_modules: z.union([z.literal("all-linear"), z.array(z.string()).min(1)]),
+    target_modules: z.union([z.literal("all-linear"), z.array(z.string()).min(1)]).optional(),
   })
   .nullable();
 export type Lora = z.infer<typeof lora>;
@@ -200,6 +200,15 @@ export const dynamicSampling = z
   .nullable();
 export type DynamicSampling = z.infer<typeof dynamicSampling>;
 
+/** What weights are stored as. */
+export const storedPrecisions = ["bf16", "fp16", "fp32"] as const;
+/** "auto": by hardware. Frozen weights and all computations have it; weights that are trained stay in 32 bits. */
+export const precisions = ["auto", ...storedPrecisions] as const;
+export type Precision = (typeof precisions)[number];
+
+/** How a policy is adapted and computed. `qlora`: the base in 4 bits where hardware can. */
+const adapted = { lora, qlora: z.boolean().default(false), precision: z.enum(precisions).default("auto") };
+
 const expertRow = z.object({
   id: z.string(),
   task_id: z.string(),
@@ -217,7 +226,7 @@ const training = {
   seed,
   /** Keys of TRL's config class, as the user gave them. */
   trainer: record,
-  lora,
+  ...adapted,
   /** Passed to the chat template, as { enable_thinking: false }. */
   chat_template_kwargs: record,
   continuation,
@@ -249,7 +258,7 @@ export const entries = {
       model: z.string(),
       /** Keys of TRL's config class; {} for play. */
       trainer: record,
-      lora,
+      ...adapted,
       chat_template_kwargs: record,
       continuation,
       /** Worked solutions to be measured; the longest ones where there are many. */
@@ -448,6 +457,37 @@ export const entries = {
       /** Shares of held-out actions, and of dialogues with all actions, that greedy decoding writes exactly. */
       "held_out/actions": z.number().min(0).max(1).optional(),
       "held_out/dialogues": z.number().min(0).max(1).optional(),
+    }),
+  },
+  /** Merges an adapter into its base, and compares what was written with base and adapter. */
+  merge: {
+    request: z.strictObject({
+      adapter: z.string(),
+      /** null: the one that the adapter names. */
+      base: z.string().nullable(),
+      /** The folder that the merged model becomes. */
+      output: z.string(),
+      /** null: as the base is stored. */
+      dtype: z.enum(storedPrecisions).nullable(),
+      /** Replaces what an earlier merge made. */
+      force: z.boolean(),
+      /** Goes into merge.json as it is. */
+      facts: record,
+    }),
+    result: z.looseObject({
+      output: z.string(),
+      base: z.string(),
+      dtype: z.enum(storedPrecisions),
+      largest_logit_difference: z.number().nonnegative(),
+      /** What the largest difference may be. */
+      tolerance: z.number().positive(),
+      /** How far the adapter moves the base's logits. */
+      adapter_effect: z.number().nonnegative(),
+      prompts: count,
+      /** The output head got a matrix of its own. */
+      untied_embeddings: z.boolean(),
+      /** What the adapter's base was loaded as in training; null: not known. */
+      trained_on: z.looseObject({ quantization: z.string().nullable() }).nullable(),
     }),
   },
   /** What is installed and works. */

@@ -9,6 +9,7 @@ import { loadEnv } from "../envs/index.ts";
 import { writeRows } from "../expert-rows.ts";
 import { shortNumber, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { adapterKeys, adapterOf } from "./adapters.ts";
 import { loadPairs, longerSides } from "./pairs.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
@@ -22,8 +23,6 @@ import {
   isTinyModel,
   localPath,
   longestRows,
-  loraKeys,
-  loraOf,
   modelProblems,
   preflight,
   refuse,
@@ -78,7 +77,7 @@ const config = z.object({
     .positive()
     .default(4096)
     .describe("Tokens of a side with its prompt; longer pairs are left out, and refused where they are more than 1 %."),
-  ...loraKeys,
+  ...adapterKeys,
   ...chatKeys,
   ...trainerKey("DPOConfig"),
 });
@@ -106,10 +105,10 @@ export const dpo = defineRecipe({
     const { dir, config: given } = planned;
     const env = await loadEnv(given.env);
     const continuation = env.continuation(given.env_options);
-    const lora = loraOf(given, context.given);
+    const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
-      ...adapterProblems(given, context.given),
+      ...adapterProblems(given, planned.given),
     ]);
     if (given.pairs === null) throw new UserError(await howToMakePairs(env, given));
     const { env: family, env_options, split, seed } = given;
@@ -126,7 +125,7 @@ export const dpo = defineRecipe({
       const gold = longestRows(longerSides(rows), Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
       const { longest } = await preflight(
         python,
-        { recipe: "dpo", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "dpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       const tasks = new Set(rows.map(({ task_id }) => task_id)).size;
@@ -161,7 +160,7 @@ export const dpo = defineRecipe({
           resume_from: training.checkpoint?.dir ?? null,
           seed,
           trainer,
-          lora,
+          ...adapter,
           chat_template_kwargs,
           continuation,
           pairs_path,
@@ -204,8 +203,8 @@ export const dpo = defineRecipe({
 type Config = z.output<typeof config>;
 
 /** What TRL would ignore, or refuse only after the model has loaded. */
-function adapterProblems({ lora, lora_target_modules, trainer }: Config, given: ReadonlySet<string>): string[] {
-  if (!lora) return [];
+function adapterProblems({ lora, qlora, lora_target_modules, trainer }: Config, given: ReadonlySet<string>): string[] {
+  if (!lora && !qlora) return [];
   return [
     ...(given.has("lora_dropout") && trainer.disable_dropout !== false
       ? ["lora_dropout is set, but DPO switches dropout off. Add --no-disable-dropout, or leave it out."]

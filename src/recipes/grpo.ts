@@ -6,6 +6,7 @@ import { startPython } from "../bridge/python.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { adapterKeys, adapterOf } from "./adapters.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
@@ -23,8 +24,6 @@ import {
   isTinyModel,
   localPath,
   longestGold,
-  loraKeys,
-  loraOf,
   modelProblems,
   preflight,
   refuse,
@@ -70,7 +69,7 @@ export const grpo: Recipe = defineRecipe({
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
     ...shapingKeys,
     ...curriculumKeys,
-    ...loraKeys,
+    ...adapterKeys,
     ...chatKeys,
     ...trainerKey("GRPOConfig"),
   }),
@@ -87,15 +86,15 @@ export const grpo: Recipe = defineRecipe({
     const planned = planRun("grpo", `grpo-${envStem(asked.env)}`, asked, context, grpo.schema);
     if (planned.done) return planned.done;
     const { dir, config: given } = planned;
-    const dynamic_sampling = dynamicSamplingOf(given, context.given);
+    const dynamic_sampling = dynamicSamplingOf(given, planned.given);
     const env = await loadEnv(given.env);
     const split = given.split ?? env.splits[0]!;
     const tasks = await env.load(split, given.env_options);
     const continuation = env.continuation(given.env_options);
-    const lora = loraOf(given, context.given);
+    const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
-      ...optionProblems(given, context.given),
+      ...optionProblems(given, planned.given),
       ...groupProblems(given.trainer),
       ...turnProblems(tasks, given.max_turns),
     ]);
@@ -117,7 +116,7 @@ export const grpo: Recipe = defineRecipe({
       const gold = await longestGold(tasks);
       const { effective } = await preflight(
         python,
-        { recipe: "grpo", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "grpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
@@ -162,7 +161,7 @@ export const grpo: Recipe = defineRecipe({
           resume_from: training.checkpoint?.dir ?? null,
           seed: config.seed,
           trainer,
-          lora,
+          ...adapter,
           chat_template_kwargs,
           continuation,
           task_ids: tasks.ids,

@@ -6,6 +6,7 @@ import { GuardError, UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { adapterKeys, adapterOf } from "./adapters.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -18,8 +19,6 @@ import {
   isTinyModel,
   localPath,
   longestGold,
-  loraKeys,
-  loraOf,
   modelProblems,
   preflight,
   refuse,
@@ -63,7 +62,7 @@ export const opd: Recipe = defineRecipe({
       .max(1)
       .default(0.2)
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
-    ...loraKeys,
+    ...adapterKeys,
     ...chatKeys,
     ...trainerKey("DistillationConfig"),
   }),
@@ -88,7 +87,7 @@ export const opd: Recipe = defineRecipe({
     const split = given.split ?? env.splits[0]!;
     const tasks = await env.load(split, given.env_options);
     const continuation = env.continuation(given.env_options);
-    const lora = loraOf(given, context.given);
+    const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
       ...turnProblems(tasks, given.max_turns),
@@ -96,7 +95,7 @@ export const opd: Recipe = defineRecipe({
     const student = given.model === null ? null : localPath(given.model);
     const named = given.teacher ?? (await defaultTeacher({ ...given, model: student }));
     const recorded = [context.command, JSON.stringify(given)];
-    const teacher = openTeacher({ ...given, teacher: named }, { given: context.given, recorded });
+    const teacher = openTeacher({ ...given, teacher: named }, { given: planned.given, recorded });
     if (given.teacher === null) progress.line(`No --teacher: learning from ${teacher.name}.`);
     const model = student ?? (await startingPolicy(given, context));
     const config = { ...given, model, split, teacher: teacher.name };
@@ -107,7 +106,15 @@ export const opd: Recipe = defineRecipe({
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const sampling = samplingOf(config);
       const gold = await longestGold(tasks);
-      const common = { model, trainer, lora, chat_template_kwargs, continuation, sampling, teacher: teacher.request };
+      const common = {
+        model,
+        trainer,
+        ...adapter,
+        chat_template_kwargs,
+        continuation,
+        sampling,
+        teacher: teacher.request,
+      };
       await preflight(python, { recipe: "opd", ...common, gold, budgets }, context);
       if (context.dry_run) return dryRun("opd", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
 

@@ -7,6 +7,7 @@ import { loadEnv } from "../envs/index.ts";
 import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { adapterKeys, adapterOf } from "./adapters.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -19,8 +20,6 @@ import {
   isTinyModel,
   localPath,
   longestRows,
-  loraKeys,
-  loraOf,
   modelProblems,
   preflight,
   refuse,
@@ -67,7 +66,7 @@ export const sft: Recipe = defineRecipe({
       .describe(
         "Muon's, for the layers' matrices: small models learn in fewer steps; left out: trainer.optim for all.",
       ),
-    ...loraKeys,
+    ...adapterKeys,
     ...chatKeys,
     ...trainerKey("SFTConfig"),
   }),
@@ -85,9 +84,9 @@ export const sft: Recipe = defineRecipe({
     const { dir, config } = planned;
     const env = await loadEnv(config.env);
     const continuation = env.continuation(config.env_options);
-    const lora = loraOf(config, context.given);
+    const adapter = adapterOf(config, planned.given);
     const split = config.split ?? env.pairs?.split ?? env.splits[0]!;
-    if (config.rows && context.given.has("split"))
+    if (config.rows && planned.given.has("split"))
       throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
     const model = localPath(config.model);
     refuse(modelProblems(model));
@@ -108,7 +107,7 @@ export const sft: Recipe = defineRecipe({
       const gold = longestRows(rows, Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
       const { longest } = await preflight(
         python,
-        { recipe: "sft", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "sft", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
       const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
@@ -137,7 +136,7 @@ export const sft: Recipe = defineRecipe({
           resume_from: training.checkpoint?.dir ?? null,
           seed: config.seed,
           trainer,
-          lora,
+          ...adapter,
           chat_template_kwargs,
           continuation,
           rows_path,

@@ -4,7 +4,7 @@ import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { projectRoot } from "../bridge/interpreter.ts";
-import { type EntryRequest, type EntryResult, entries, type Lora, type Sampling } from "../bridge/protocol.ts";
+import { type EntryResult, entries, type Sampling } from "../bridge/protocol.ts";
 import type { Python } from "../bridge/python.ts";
 import { replayGold, type TaskSet } from "../core/env.ts";
 import { errorText, nearest, pathProblem, UserError } from "../core/errors.ts";
@@ -37,18 +37,6 @@ export const envStem = (env: string): string => basename(env).replace(/\.\w+$/, 
 export const envKeys = {
   env: z.string().default("arxiv").describe("An environment's name, or a file that exports one."),
   env_options: z.record(z.string(), z.unknown()).default({}).describe("Options of the environment."),
-};
-
-export const loraKeys = {
-  lora: z.boolean().default(false).describe("Train a LoRA adapter instead of all parameters."),
-  lora_r: z.int().positive().default(16),
-  lora_alpha: z.number().positive().default(32),
-  lora_dropout: z.number().min(0).lt(1).default(0.05),
-  lora_target_modules: z
-    .array(z.string())
-    .min(1)
-    .default(["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"])
-    .describe("Modules that get an adapter, or all-linear."),
 };
 
 export const chatKeys = {
@@ -96,30 +84,6 @@ export const episodeKeys = {
 export const trainerKey = (configClass: string) => ({
   trainer: z.record(z.string(), z.unknown()).default({}).describe(`Keys of TRL's ${configClass}; each is a flag too.`),
 });
-
-interface LoraConfig {
-  lora: boolean;
-  lora_r: number;
-  lora_alpha: number;
-  lora_dropout: number;
-  lora_target_modules: string[];
-}
-
-/** @throws UserError where a lora_… key is set and LoRA is off: it would be ignored. */
-export function loraOf(config: LoraConfig, given: ReadonlySet<string>): Lora {
-  if (!config.lora) {
-    const ignored = Object.keys(loraKeys).find((key) => key !== "lora" && given.has(key));
-    if (ignored) throw new UserError(`${ignored} is set, but LoRA is off. Add --lora, or leave it out.`);
-    return null;
-  }
-  const modules = config.lora_target_modules;
-  return {
-    r: config.lora_r,
-    lora_alpha: config.lora_alpha,
-    lora_dropout: config.lora_dropout,
-    target_modules: modules.length === 1 && modules[0] === "all-linear" ? "all-linear" : modules,
-  };
-}
 
 export function samplingOf(config: Sampling): Sampling {
   const { temperature, top_p, top_k, min_p, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
@@ -242,7 +206,7 @@ export function longestRows(rows: readonly ExpertRow[], count = MEASURED_ROWS): 
 /** Asks Python to check what needs no weights. @throws UserError with every problem. */
 export async function preflight(
   python: Python,
-  request: EntryRequest<"preflight">,
+  request: z.input<(typeof entries)["preflight"]["request"]>,
   { progress }: RunContext,
 ): Promise<EntryResult<"preflight">> {
   const result = entries.preflight.result.parse(
@@ -261,7 +225,7 @@ export function requireFree(dir: string): void {
 }
 
 /** @throws UserError where a folder can't be made, or written to. */
-export function requireWritable(dir: string): void {
+export function requireWritable(dir: string, flag = "--runs-dir"): void {
   let above = dirname(resolve(dir));
   while (!existsSync(above)) above = dirname(above);
   if (!statSync(above).isDirectory()) throw new UserError(`${dir} can't be made: ${above} is a file.`);
@@ -269,7 +233,7 @@ export function requireWritable(dir: string): void {
     accessSync(above, constants.W_OK);
   } catch (error) {
     throw new UserError(
-      `${dir} can't be made (${pathProblem(error)?.message ?? errorText(error)}) Choose another --runs-dir.`,
+      `${dir} can't be made (${pathProblem(error)?.message ?? errorText(error)}) Choose another ${flag}.`,
     );
   }
 }

@@ -50,6 +50,8 @@ export interface PlannedRun<Config> {
   dir: string;
   /** The run's settings: those given, or where it goes on those it began with. */
   config: Config;
+  /** Keys that were set, now or when the run began: what a path would ignore is refused only then. */
+  given: ReadonlySet<string>;
   /** The run that goes on; null: it is new. */
   manifest: Manifest | null;
   /** Set where there is nothing left to do: the run is complete. */
@@ -73,7 +75,7 @@ export function planRun<Config extends RunChoice>(
   if (resume_anyway && !resume) throw new UserError("resume_anyway is set without resume. Add --resume.");
   const name = config.name ?? (resume ? newestUnfinished(runs_dir, recipe) : freeName(runs_dir, stem));
   const dir = join(runs_dir, name);
-  const fresh = { dir, config, manifest: null, done: null };
+  const fresh = { dir, config, given, manifest: null, done: null };
   if (!resume) {
     requireFree(dir);
     return fresh;
@@ -107,6 +109,7 @@ export function planRun<Config extends RunChoice>(
   return {
     dir,
     config: { ...(schema.parse(settings) as Config), runs_dir, name: config.name },
+    given: new Set([...((manifest.details.given as string[] | undefined) ?? []), ...given]),
     manifest,
     done:
       manifest.status === "completed" && changes.length === 0
@@ -178,7 +181,7 @@ const RANK = 0;
  * @throws UserError where another process holds the folder, or data have changed since
  */
 export function openTrainingRun(
-  { dir, config, manifest }: PlannedRun<RunChoice>,
+  { dir, config, given, manifest }: PlannedRun<RunChoice>,
   options: Omit<OpenRun, "dir" | "config">,
   { progress, command }: RunContext,
 ): TrainingRun {
@@ -186,7 +189,8 @@ export function openTrainingRun(
   let run: RunFolder;
   let checkpoint: Checkpoint | null = null;
   let state: RankState | null = null;
-  if (!manifest) run = openRun({ dir, config: settings, ...options });
+  if (!manifest)
+    run = openRun({ dir, config: settings, ...options, details: { ...options.details, given: [...given] } });
   else {
     run = reopenRun(dir);
     try {
