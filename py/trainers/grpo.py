@@ -11,17 +11,15 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from trainers.batching import deal_by_length
-from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train_and_save
+from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
+from trainers.exam import Canary, verify
+from trainers.guards import rollout_figures, rollout_guards
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
-from trainers.rollout_func import RolloutSampler, rollout_metrics
+from trainers.reporting import reporting_arguments
+from trainers.rollout import Rollout
+from trainers.rollout_func import EQUAL_REWARDS, RolloutSampler, rollout_metrics, task_metrics
 from trainers.wire import Host
-
-# Rewards of a group that lie closer than this are equal: what is left is float noise, and an optimizer that scales
-# its steps (Adam) would turn noise into full-sized updates. The same bound as groupAdvantages in src/core/reward.ts.
-EQUAL_REWARDS = 1e-6
-# A policy whose replies are nearly all cut off earns nothing, however long it trains.
-CUT_SHARE, CUT_STEPS = 0.9, 10
 
 
 def run(request: dict, host) -> dict:
@@ -40,6 +38,7 @@ def run(request: dict, host) -> dict:
     result = train_and_save(trainer, RolloutCallback(host, sampler), policy, request["output_dir"])
     return {
         **result,
+        "verification": verify(request, policy, host, trainer.args, result),
         "rollouts": sampler.rollouts,
         "policy_tokens": sampler.policy_tokens,
         "sampling_s": sampler.play_s - sampler.ask_s,
@@ -49,13 +48,18 @@ def run(request: dict, host) -> dict:
 
 
 class RolloutCallback(HostCallback):
-    """The host's callback, and what it watches of rollouts: that they happen, how long they take, that they end."""
+    """The host's callback, and what it watches of rollouts: that they happen, how long they take, what becomes of them.
+
+    With a canary in `sampler.request["guards"]` it is played here, after the step it is due at.
+    """
 
     def __init__(self, host: Host, sampler: RolloutSampler):
-        super().__init__(host, sampler.gauge)
+        super().__init__(host, sampler.gauge, rollout_guards(sampler.request))
         self.sampler = sampler
+        settings = sampler.request.get("guards") or {}
+        self.canary = Canary(sampler.request, sampler.policy, host) if settings.get("canary") else None
+        self._judged: list[Rollout] | None = None
         self._begin = self._played = 0.0
-        self._cut_steps = 0
 
     def on_step_begin(self, args, state, control, **_):
         self._begin, self._played = time.perf_counter(), self.sampler.play_s
@@ -67,20 +71,18 @@ class RolloutCallback(HostCallback):
                 "trainer?), and what it learns from are not our environment's rollouts."
             )
         self.gauge.add("time/learning_s", time.perf_counter() - self._begin - (self.sampler.play_s - self._played))
-        self._watch_cut_replies(control)
+        step = state.global_step
+        if self.sampler.latest is not self._judged:  # a batch may serve several steps, and counts once
+            self._judged = self.sampler.latest
+            self._watch(step, rollout_figures(self._judged), control)
+        if self.canary is not None and self.canary.is_due(step):
+            self._watch(step, self.canary.play(step, args), control)
         super().on_step_end(args, state, control)
 
-    def _watch_cut_replies(self, control) -> None:
-        self._cut_steps = self._cut_steps + 1 if self.sampler.cut_share > CUT_SHARE else 0
-        if self._cut_steps not in (1, CUT_STEPS):
-            return
-        self.host.note(
-            f"{self.sampler.cut_share:.0%} of the replies were cut off by a token budget (max_turn_tokens is "
-            f"{self.sampler.request['sampling']['max_turn_tokens']}): the policy hardly gets to say anything whole. "
-            + (f"Stopped after {CUT_STEPS} such steps." if self._cut_steps == CUT_STEPS else "")
-        )
-        if self._cut_steps == CUT_STEPS:
-            self._stop(control, REPLIES_CUT)
+    def _watch(self, step: int, figures: dict[str, float], control) -> None:
+        for name, value in figures.items():
+            self.gauge.add(name, value)
+        self._judge(step, figures, control)
 
 
 class RolloutTrainer(GRPOTrainer):
@@ -146,8 +148,8 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     sampling = request["sampling"]
     arguments = {
         "logging_steps": 1,
-        "report_to": "none",
         **given,
+        **reporting_arguments(request),
         **precision_arguments(policy, given),
         "output_dir": request["output_dir"],
         "seed": request["seed"],
@@ -174,8 +176,10 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     return trainer, sampler
 
 
-def env_reward(reward, parts, metrics, success, ended_by, ended_why, turns, log_metric, **_):
+def env_reward(reward, task_id, parts, metrics, success, ended_by, ended_why, turns, log_metric, **_):
     """Hands on what TypeScript computed. None: the rollout is invalid, and TRL gives it no advantage."""
     for name, mean in rollout_metrics(reward, parts, metrics, success, ended_by, ended_why, turns).items():
         log_metric(name, mean)
+    for name, value in task_metrics(task_id, reward).items():
+        log_metric(name, value)
     return reward
