@@ -5,13 +5,20 @@ import type { Episode } from "../core/episode.ts";
 import { GuardError, nearest } from "../core/errors.ts";
 import { describeIssues } from "../core/tool.ts";
 import type { EndedBy, Trajectory, Turn } from "../core/trajectory.ts";
-import { type Op, type OpAnswer, type OpPayload, ops } from "./protocol.ts";
+import { type Op, type OpAnswer, type OpPayload, ops, type Purpose } from "./protocol.ts";
+
+/** Tasks to be played, and where their finished episodes are written; null: nowhere. */
+export interface Served {
+  tasks: TaskSet;
+  log: { write(trajectory: Trajectory): void } | null;
+}
 
 export interface ServeOptions {
-  /** null: the run plays no episodes, as SFT; it only logs. */
+  /** null: training plays no episodes, as SFT; it only logs. */
   tasks: TaskSet | null;
-  /** Where finished episodes are written; null: nowhere. */
-  log: { write(trajectory: Trajectory): void } | null;
+  log: Served["log"];
+  /** Episodes that teach nothing: their tasks may be of another split, and they count in no counter. */
+  exams?: Partial<Record<Exclude<Purpose, "training">, Served>>;
   /** The environment's time for one episode, milliseconds; core's default where it is left out. */
   timeout_ms?: number;
   /** Overrides the environment's turn budget. */
@@ -62,14 +69,16 @@ interface Batch {
 
 interface OpenEpisode {
   episode: Episode;
+  purpose: Purpose;
   batch: Batch;
 }
 
 /** Plays the episodes of a run: answers `start`, `step` and `finish`, a whole batch a crossing, its members concurrently. */
 export function serveEpisodes(options: ServeOptions): EpisodeServer {
-  const { tasks, log } = options;
+  const { exams = {} } = options;
+  const training = options.tasks && { tasks: options.tasks, log: options.log };
+  const served: Partial<Record<Purpose, Served>> = { ...exams, ...(training && { training }) };
   const maxInvalidShare = options.max_invalid_share ?? 0.2;
-  const known = new Set(tasks?.ids);
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   setMaxListeners(0, signal); // every episode of a batch listens
@@ -91,8 +100,10 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     env_ms: 0,
   };
 
-  async function start({ policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
-    if (!tasks) throw new Error("start: this run plays no episodes");
+  async function start({ purpose, policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
+    const tasks = served[purpose]?.tasks;
+    if (!tasks) throw new Error(`start: this run plays no episodes for ${purpose}`);
+    const known = new Set(tasks.ids);
     episodes.forEach(({ task_id }, row) => {
       if (known.has(task_id)) return;
       const near = nearest(task_id, tasks.ids);
@@ -115,8 +126,8 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
           timeout_ms: options.timeout_ms,
           signal,
         });
-        open.set(handle, { episode, batch });
-        counters.started++;
+        open.set(handle, { episode, purpose, batch });
+        if (purpose === "training") counters.started++;
         return { handle, episode };
       }),
     );
@@ -178,8 +189,8 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         return episode.finish(tokens);
       }),
     );
-    for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!.batch);
-    countGroups(trajectories);
+    for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!);
+    countGroups(trajectories.filter((_, row) => found[row]!.purpose === "training"));
     for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
     return {
       episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why, turns }) => ({
@@ -193,18 +204,20 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     };
   }
 
-  function record(trajectory: Trajectory, batch: Batch): void {
-    log?.write(trajectory);
+  function record(trajectory: Trajectory, { purpose, batch }: OpenEpisode): void {
+    served[purpose]?.log?.write(trajectory);
+    if (trajectory.reward === null) {
+      batch.invalid++;
+      batch.firstError ??= `task '${trajectory.task_id}': ${trajectory.ended_why}`;
+    }
+    if (purpose !== "training") return;
     counters.finished++;
     counters.ended_by[trajectory.ended_by]++;
     counters.turns += trajectory.turns.length;
     counters.policy_tokens += trajectory.tokens.policy;
     counters.env_ms += trajectory.env_ms ?? 0;
     if (trajectory.success) counters.successes++;
-    if (trajectory.reward !== null) return;
-    counters.invalid++;
-    batch.invalid++;
-    batch.firstError ??= `task '${trajectory.task_id}': ${trajectory.ended_why}`;
+    if (trajectory.reward === null) counters.invalid++;
   }
 
   function countGroups(trajectories: readonly Trajectory[]): void {
@@ -268,9 +281,9 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       const left = [...open.values()];
       open.clear();
       await Promise.all(
-        left.map(async ({ episode, batch }) => {
-          episode.end("error", "the run was stopped");
-          record(await episode.finish(), batch);
+        left.map(async (entry) => {
+          entry.episode.end("error", "the run was stopped");
+          record(await entry.episode.finish(), entry);
         }),
       );
     },
