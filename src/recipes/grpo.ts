@@ -3,13 +3,16 @@ import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
-import { UserError } from "../core/errors.ts";
+import { errorText, UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { writeRewardSummary } from "../reward-summary.ts";
 import { freeName, openRun } from "../run-folder.ts";
 import { openTrajectoryLog } from "../trajectory-log.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
+import { openExam } from "./exams.ts";
+import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -31,10 +34,12 @@ import {
   runKeys,
   samplingKeys,
   samplingOf,
+  savedModel,
   trainerKey,
   turnProblems,
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
+import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts";
 
 /** DAPO (arXiv:2503.14476) as TRL's keys; its dynamic sampling is a flag of its own. */
 export const DAPO = { loss_type: "dapo", epsilon_high: 0.28, mask_truncated_completions: true, beta: 0 } as const;
@@ -91,6 +96,8 @@ export const grpo = defineRecipe({
       .default(0.2)
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
     ...curriculumKeys,
+    ...guardKeys,
+    ...verifyKeys,
     ...loraKeys,
     ...chatKeys,
     ...trainerKey("GRPOConfig"),
@@ -119,6 +126,7 @@ export const grpo = defineRecipe({
       ...groupProblems(given.trainer),
       ...turnProblems(tasks, given.max_turns),
     ]);
+    const { guards, canary } = await guardsOf(given, context.given, env, tasks);
     const { max_steps } = given.trainer;
     const steps = typeof max_steps === "number" && max_steps > 0 ? max_steps : null;
     const stages = planCurriculum(given.curriculum, tasks, steps);
@@ -134,7 +142,7 @@ export const grpo = defineRecipe({
     try {
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
-      const gold = await longestGold(tasks);
+      const gold = [...(await longestGold(tasks)), ...(canary ? await longestGold(canary) : [])];
       await preflight(
         python,
         { recipe: "grpo", model, trainer, lora, chat_template_kwargs, continuation, gold, budgets },
@@ -159,13 +167,19 @@ export const grpo = defineRecipe({
           dynamic_sampling: false,
           algorithm,
           curriculum: stages,
+          guards,
         },
       });
       const metrics = openMetrics(run.path("metrics.jsonl"));
       const log = openTrajectoryLog(run.path("trajectories", "rank-0.jsonl"));
+      const exams = {
+        ...(canary && { canary: openExam(canary, run.path("canary", "rank-0.jsonl")) }),
+        verification: openExam(tasks, run.path("verification", "rank-0.jsonl")),
+      };
       const served = serveEpisodes({
         tasks,
         log,
+        exams,
         max_turns: config.max_turns ?? undefined,
         timeout_ms: config.episode_timeout_ms,
         max_invalid_share: config.max_invalid_share,
@@ -178,7 +192,7 @@ export const grpo = defineRecipe({
         onNote: progress.line,
       });
       progress.line(`grpo: ${model} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
-      return await finishRun(run, [metrics, log], async () => {
+      return await finishRun(run, [metrics, log, ...Object.values(exams)], async () => {
         const request = entries.grpo.request.parse({
           model,
           policy: `model:${dir}`,
@@ -191,11 +205,14 @@ export const grpo = defineRecipe({
           task_ids: tasks.ids,
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
           sampling: samplingOf(config),
+          guards,
+          verification: verificationOf(config, `model:${dir}`, tasks.ids, samplingOf(config)),
         });
         const before = python.stats().crossing_ms;
         try {
-          const result = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
+          const trained = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
           progress.end();
+          const result = judgeVerification("grpo", trained, request.verification, run, progress);
           if (result.steps > 0 && served.counters().finished === 0)
             throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
           const bridge_share = (python.stats().crossing_ms - before) / (1000 * result.train_s);
@@ -206,12 +223,15 @@ export const grpo = defineRecipe({
             text: [
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
-              `model: ${run.path("final")}`,
-              `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`,
+              ...savedModel(run),
             ].join("\n"),
           };
         } finally {
           await served.closeAll();
+          // However it ended, and never in place of the error that ended it.
+          await writeRewardSummary(dir).catch((error: unknown) =>
+            progress.line(`no reward summary: ${errorText(error)}`),
+          );
         }
       });
     } finally {

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
-import { entries } from "../bridge/protocol.ts";
+import { type EntryResult, entries, type Sampling } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
 import { UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
@@ -9,6 +9,7 @@ import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
+import { openExam } from "./exams.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -27,9 +28,11 @@ import {
   refuse,
   requireFree,
   runKeys,
+  savedModel,
   TINY_MODEL,
   trainerKey,
 } from "./shared.ts";
+import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts";
 
 /** Rows that may be left out because they are longer than max_length. */
 const MAX_SHARE_TOO_LONG = 0.01;
@@ -67,6 +70,7 @@ export const sft = defineRecipe({
       .describe(
         "Muon's, for the layers' matrices: small models learn in fewer steps; left out: trainer.optim for all.",
       ),
+    ...verifyKeys,
     ...loraKeys,
     ...chatKeys,
     ...trainerKey("SFTConfig"),
@@ -90,14 +94,13 @@ export const sft = defineRecipe({
     const model = localPath(config.model);
     refuse(modelProblems(model));
     requireFree(dir);
+    const tasks = await env.load(split, config.env_options);
     const { rows, manifest, data } = config.rows
       ? { ...readExpertRows(config.rows), data: { [config.rows]: fileHash(config.rows) } }
       : await expertRows();
 
     async function expertRows() {
-      const expert = await env.expert(split, config.env_options);
-      const { sources } = await env.load(split, config.env_options);
-      return { ...expert, data: sources };
+      return { ...(await env.expert(split, config.env_options)), data: tasks.sources };
     }
 
     const python = await startPython({ interpreter: config.python ?? undefined });
@@ -127,7 +130,8 @@ export const sft = defineRecipe({
       const rows_path = run.path("rows.jsonl");
       writeExpertRows(rows_path, { rows, manifest });
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
-      return await finishRun(run, [metrics], async () => {
+      const exams = { verification: openExam(tasks, run.path("verification", "rank-0.jsonl")) };
+      return await finishRun(run, [metrics, exams.verification], async () => {
         const request = entries.sft.request.parse({
           model,
           output_dir: dir,
@@ -139,27 +143,53 @@ export const sft = defineRecipe({
           rows_path,
           max_length,
           matrix_learning_rate: config.matrix_learning_rate,
+          verification: verificationOf(config, `model:${dir}`, tasks.ids, solutionBudgets(longest)),
         });
         const served = serveEpisodes({
           tasks: null,
           log: null,
+          exams,
           onLog(step, values) {
             metrics.write(step, values);
             progress.status(`sft: ${summarizePoint(step, values, ["loss", "mean_token_accuracy", "learning_rate"])}`);
           },
           onNote: progress.line,
         });
-        const result = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
-        progress.end();
-        const next = `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`;
-        return {
-          result,
-          report: () => writeReport(dir),
-          text: `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}\nmodel: ${run.path("final")}\n${next}`,
-        };
+        try {
+          const trained = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
+          progress.end();
+          const result = judgeVerification("sft", trained, request.verification, run, progress);
+          return {
+            result,
+            report: () => writeReport(dir),
+            text: [
+              `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
+              ...savedModel(run),
+            ].join("\n"),
+          };
+        } finally {
+          await served.closeAll();
+        }
       });
     } finally {
       await python.close();
     }
   },
 });
+
+/** Tokens that a reply may take beyond the longest worked one: a policy says the same in more words. */
+const SPARE_TOKENS = 64;
+
+/** How long replies and episodes may get: what the longest worked solution takes, and some more. */
+function solutionBudgets(longest: EntryResult<"preflight">["longest"]): Sampling {
+  const { turn = 256, policy = 2048 } = longest ?? {};
+  return {
+    temperature: 1,
+    top_p: 1,
+    top_k: 0,
+    min_p: 0,
+    max_turn_tokens: turn + SPARE_TOKENS,
+    max_episode_tokens: 2 * policy + SPARE_TOKENS,
+    max_context_tokens: null,
+  };
+}
