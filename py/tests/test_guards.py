@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import socket
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -419,3 +423,75 @@ def test_verification_changes_no_weight(request_of, tmp_path):
         grpo.run(request_of(verification=verification, output_dir=str(tmp_path / name)), host)
     finals = [weights(tmp_path / name / "final") for name in ("with", "without")]
     assert all(torch.equal(a, b) for a, b in zip(*finals, strict=True))
+
+
+# ---------------------------------------------------------------------------------------------- several processes
+
+RANK = """
+import json, sys, torch
+from accelerate import PartialState
+from fake_host import FakeHost
+from trainers.exam import play_exam
+from trainers.guards import rollout_figures
+from trainers.model import load_policy
+from trainers.rollout import Rollout
+from trainers.rollout_func import task_metrics
+
+torch.set_num_threads(1)
+model, rows, out = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+state = PartialState(cpu=True)
+own = rows[state.process_index :: state.num_processes]
+class Args: bf16 = fp16 = False
+host = FakeHost(reward=lambda episode: {"x": 0.0, "y": 0.5, "z": 1.0}[episode.task_id])
+sampling = {"temperature": 1.0, "max_turn_tokens": 4, "max_episode_tokens": 8}
+policy = load_policy({"model": model, "seed": 1, "device": "cpu"})
+settings = {"task_ids": ["x", "y", "z"], "samples": 1, "seed": 7, "policy_name": "p", "policy_step": 1}
+exam = play_exam("canary", policy, host, Args, sampling=sampling, **settings)
+played = [each["task_id"] for start in host.starts for each in start["episodes"]]
+result = {"figures": rollout_figures([Rollout(**row) for row in own]), "exam": exam, "played": played,
+    "tasks": task_metrics([row["task_id"] for row in own], [row["reward"] for row in own])}
+open(f"{out}/{state.process_index}.json", "w").write(json.dumps(result))
+state.destroy_process_group()
+"""
+
+
+def test_every_process_judges_the_same_figures(tiny_folder, tmp_path):
+    rows = [
+        {
+            **{"task_id": "a", "seed": 1, "trial": trial, "prompt_ids": [1], "completion_ids": [7] * (8 + trial)},
+            **{"env_mask": [1] * (8 + trial), "logprobs": [-0.25 * trial] * (8 + trial), "turns": 1 + trial},
+            **{
+                "cut_replies": trial % 2,
+                "ended_by": "truncated" if trial == 2 else "terminated",
+                "ended_why": "tokens",
+            },
+            "reward": [0.0, 1.0, None, 0.5][trial],
+        }
+        for trial in range(4)
+    ]
+    results = {}
+    for world in (1, 2):
+        out = tmp_path / str(world)
+        out.mkdir()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        shared = {"PYTHONPATH": os.pathsep.join(sys.path), "OMP_NUM_THREADS": "1", "WORLD_SIZE": str(world)}
+        shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)} if world > 1 else {}
+        processes = [
+            subprocess.Popen(
+                [sys.executable, "-c", RANK, str(tiny_folder), json.dumps(rows), str(out)],
+                env={**os.environ, **shared, **({"RANK": str(rank), "LOCAL_RANK": str(rank)} if world > 1 else {})},
+                stderr=subprocess.PIPE,
+            )
+            for rank in range(world)
+        ]
+        errors = [process.communicate(timeout=120)[1].decode() for process in processes]
+        assert all(process.returncode == 0 for process in processes), errors
+        results[world] = [json.loads((out / f"{rank}.json").read_text()) for rank in range(world)]
+    [alone], (first, second) = results[1], results[2]
+    assert first["played"] == ["x", "z"] and second["played"] == ["y"], "each plays its share"
+    for name in ("figures", "exam", "tasks"):
+        assert first[name] == second[name], "equal on both, to the last bit"
+        assert first[name] == pytest.approx(alone[name]), "and what one process alone has"
+    assert alone["exam"]["mean_reward"] == 0.5
