@@ -93,6 +93,7 @@ const CHARTS: readonly { title: string; y_label: string; names: RegExp }[] = [
   },
   { title: "Reward components", y_label: "mean of a step", names: /^reward_components\// },
   { title: "Groups without signal", y_label: "share of groups", names: /^frac_reward_zero_std$/ },
+  { title: "Canary", y_label: "mean of the canary tasks", names: /^canary\/(reward|success)$/ },
   { title: "Loss", y_label: "loss", names: /^loss$/ },
   { title: "Rewards of the pairs", y_label: "nats × beta", names: /^rewards\/(chosen|rejected|margins)$/ },
   { title: "Pairs told apart", y_label: "share of pairs", names: /^rewards\/accuracies$/ },

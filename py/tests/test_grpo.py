@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from fake_host import FakeHost
-from trainers import grpo
+from trainers import grpo, guards
 from trainers.grpo import RolloutCallback, build_trainer
 from trainers.model import UserError, load_policy
 from trainers.plan import draw_prompts, plan_episodes, stage_at, stream_seed
@@ -266,7 +266,7 @@ def test_a_requested_stop_saves_a_checkpoint_and_ends_cleanly(request_of, tmp_pa
 def test_tr_14_replies_that_are_all_cut_off_are_told_at_once_and_stop_the_run_in_the_end(request_of):
     host = FakeHost()
     result = grpo.run(request_of(trainer={"max_steps": 50}, sampling={"max_turn_tokens": 1}), host)
-    assert result["stop_reason"] == "replies_cut" and result["steps"] == grpo.CUT_STEPS
+    assert result["stop_reason"] == "replies_cut" and result["steps"] == guards.CUT_STEPS
     assert "max_turn_tokens is 1" in host.notes[0] and "Stopped after 10" in host.notes[-1]
 
 

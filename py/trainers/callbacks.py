@@ -7,6 +7,7 @@ import shutil
 import time
 import warnings
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,15 @@ from transformers.utils import logging as transformers_logging
 
 from trainers.adapters import TrainedOnCallback, check_saved, write_trained_on
 from trainers.checkpoints import Checkpoints, Part
+from trainers.guards import REWARD_VARIANCE_DEAD, Guard
 from trainers.model import Policy, peak_memory_gib
 from trainers.wire import Host
 
 STOP_REQUESTED = "stop_requested"
 LOSS_NOT_FINITE = "loss_not_finite"
-REPLIES_CUT = "replies_cut"
 COMPLETED = "max_steps_or_epochs_completed"
+# Ends that leave no model worth keeping.
+NOTHING_SAVED = (LOSS_NOT_FINITE, REWARD_VARIANCE_DEAD)
 
 
 class RunStopped(Exception):
@@ -80,38 +83,71 @@ class Clock:
 
 
 class HostCallback(TrainerCallback):
-    """Sends the trainer's log to the host and stops where the host asks to, or where the loss is lost.
+    """Sends the trainer's log to the host and stops where the host asks to, where a guard trips, or where the loss is
+    lost.
 
-    `gauge` may hold further figures; they go out with the next log point.
+    `gauge` may hold further figures; they go out with the next log point. It stands before the report backends, so that
+    they get the same figures under the same names.
     """
 
-    def __init__(self, host, gauge: Gauge | None = None):
+    def __init__(self, host, gauge: Gauge | None = None, guards: Sequence[Guard] = ()):
         self.host = host
         self.gauge = gauge or Gauge()
+        self.guards = guards
         self.stop_reason = COMPLETED
+        self.stop_detail: str | None = None  # the guard's sentence
 
     def on_step_end(self, args, state, control, **_):
         if self.host.stop_requested and state.global_step < state.max_steps:
             self._stop(control)
 
     def on_log(self, args, state, control, logs, **_):
-        metrics = {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
-        metrics |= self.gauge.take()
+        trainers_own = _numbers(logs)
+        logs.update(self.gauge.take())
+        metrics = _numbers(logs)
         if state.is_world_process_zero:
             self.host.log(state.global_step, metrics)
         if not math.isfinite(metrics.get("loss", 0.0)):
-            # Weights that gave a loss of NaN are lost: nothing of them is saved.
-            self.stop_reason = LOSS_NOT_FINITE
+            # Weights that gave a loss of NaN are lost: nothing of them is saved, whatever else was to stop the run.
+            self.stop_reason, self.stop_detail = LOSS_NOT_FINITE, None
             control.should_save = False
             control.should_training_stop = True
-        elif self.host.stop_requested and state.global_step > 0 and not control.should_training_stop:
+            return
+        self._judge(state.global_step, trainers_own, control)  # the gauge's were judged when they were taken
+        if self.host.stop_requested and state.global_step > 0 and not control.should_training_stop:
             self._stop(control)
 
-    def _stop(self, control, reason: str = STOP_REQUESTED) -> None:
-        """Ends training after this step, with a checkpoint."""
-        self.stop_reason = reason
-        control.should_save = True
+    def state_dict(self) -> dict[str, Any]:
+        """What the guards remember, by name."""
+        return {guard.name: guard.state_dict() for guard in self.guards}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """A guard that was off before begins anew."""
+        for guard in self.guards:
+            if guard.name in state:
+                guard.load_state_dict(state[guard.name])
+
+    def _judge(self, step: int, figures: dict[str, float], control) -> None:
+        """Asks the guards, tells what they say, and stops for the first that wants to."""
+        for guard in self.guards:
+            notice = guard.observe(step, figures)
+            if notice is None:
+                continue
+            self.host.note(notice.text)
+            if notice.reason is not None:
+                self._stop(control, notice.reason, save=notice.save, detail=notice.text)
+
+    def _stop(self, control, reason: str = STOP_REQUESTED, save: bool = True, detail: str | None = None) -> None:
+        """Ends training after this step, with a checkpoint where `save`. The first reason counts."""
+        if self.stop_reason != COMPLETED:
+            return
+        self.stop_reason, self.stop_detail = reason, detail
+        control.should_save = save
         control.should_training_stop = True
+
+
+def _numbers(logs: dict[str, Any]) -> dict[str, float]:
+    return {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
 
 
 class _DropMessage(logging.Filter):
@@ -147,15 +183,15 @@ def train_and_save(
     """Trains to the end or to a stop, saves the model to `final/`, and gives what every recipe's result says.
 
     `request["resume_from"]` names a whole checkpoint to go on from; `parts` have memory that it brings back too.
-    A loss that is not finite is no model to keep: then nothing goes to `final/`. Nor does a model that was
-    stopped before its first step.
+    Where the end leaves no model worth keeping, or no step was taken, nothing goes to `final/`.
     """
     output_dir = request["output_dir"]
     checkpoints = Checkpoints(trainer, callback.host, output_dir)
     clock = Clock(callback.host)
-    for name, part in {"gauge": callback.gauge, "clock": clock, **(parts or {})}.items():
+    for name, part in {"gauge": callback.gauge, "guards": callback, "clock": clock, **(parts or {})}.items():
         checkpoints.add(name, part)
-    trainer.add_callback(callback)
+    # Behind the trainer's own flow and before the report backends: what the callback adds to a log reaches them.
+    trainer.callback_handler.callbacks.insert(1, callback)
     trainer.add_callback(TrainedOnCallback(policy.hardware))
     trainer.add_callback(checkpoints)
     quiet_trainer(trainer)
@@ -172,12 +208,13 @@ def train_and_save(
     if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
         callback.stop_reason = LOSS_NOT_FINITE
     untouched = train_loss is None and trainer.state.global_step == 0
-    if callback.stop_reason != LOSS_NOT_FINITE and not untouched:
+    if callback.stop_reason not in NOTHING_SAVED and not untouched:
         save_final(trainer, output_dir, policy.hardware)
     return {
         "steps": trainer.state.global_step,
         "train_loss": train_loss,
         "stop_reason": callback.stop_reason,
+        "stop_detail": callback.stop_detail,
         "stopped": callback.stop_reason == STOP_REQUESTED,
         "parameters": policy.parameters,
         "hardware": policy.hardware,

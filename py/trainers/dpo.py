@@ -20,6 +20,7 @@ from trl.trainer.utils import pad, use_adapter
 from trainers.batching import shuffled
 from trainers.callbacks import LOSS_NOT_FINITE, HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
+from trainers.exam import verify
 from trainers.model import (
     Policy,
     UserError,
@@ -32,6 +33,7 @@ from trainers.model import (
     precision_arguments,
 )
 from trainers.preflight import trainer_problems
+from trainers.reporting import reporting_arguments
 from trainers.sft import MAX_SHARE_TOO_LONG, read_rows
 from trainers.tokens import transcript_of
 
@@ -61,9 +63,11 @@ def run(request: dict, host) -> dict:
     before = side_logps(trainer)
     callback = HostCallback(host)
     result = train_and_save(trainer, callback, policy, request)
+    verification = verify(request, policy, host, trainer.args, result)
     after = None if callback.stop_reason == LOSS_NOT_FINITE else side_logps(trainer)
     return {
         **result,
+        "verification": verification,
         "pairs": len(examples),
         "dropped": dropped,
         "tokens": tokens,
@@ -220,8 +224,8 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> PairTr
     """
     arguments = {
         "logging_steps": 1,
-        "report_to": "none",
         **request["trainer"],
+        **reporting_arguments(request),
         **precision_arguments(policy, request["trainer"]),
         "output_dir": request["output_dir"],
         "seed": request["seed"],

@@ -11,17 +11,18 @@ from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
 from trainers.batching import deal_by_length, repeated
-from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train_and_save
+from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.dynamic_sampling import EQUAL_REWARDS, pool_warnings
+from trainers.exam import Canary, verify
+from trainers.guards import rollout_figures, rollout_guards
 from trainers.losses import aggregate, squared_kl
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
-from trainers.rollout_func import RolloutSampler, rollout_metrics
+from trainers.reporting import reporting_arguments
+from trainers.rollout import Rollout
+from trainers.rollout_func import RolloutSampler, rollout_metrics, task_metrics
 from trainers.shaping import Shaping, advantage_sums, shape_advantages
 from trainers.wire import Host
-
-# A policy whose replies are nearly all cut off earns nothing, however long it trains.
-CUT_SHARE, CUT_STEPS = 0.9, 10
 
 
 def run(request: dict, host) -> dict:
@@ -42,10 +43,10 @@ def run(request: dict, host) -> dict:
         for text in pool_warnings(sampler.pools, groups):
             host.note(text)
     callback = RolloutCallback(host, sampler)
-    parts = {"sampler": sampler, "guards": callback}
-    result = train_and_save(trainer, callback, policy, request, parts)
+    result = train_and_save(trainer, callback, policy, request, {"sampler": sampler})
     return {
         **result,
+        "verification": verify(request, policy, host, trainer.args, result),
         "rollouts": sampler.rollouts,
         "policy_tokens": sampler.policy_tokens,
         "dynamic_sampling": sampler.resampled,
@@ -54,19 +55,18 @@ def run(request: dict, host) -> dict:
 
 
 class RolloutCallback(HostCallback):
-    """The host's callback, and what it watches of rollouts: that they happen, how long they take, that they end."""
+    """The host's callback, and what it watches of rollouts: that they happen, how long they take, what becomes of them.
+
+    With a canary in `sampler.request["guards"]` it is played here, after the step it is due at.
+    """
 
     def __init__(self, host: Host, sampler: RolloutSampler):
-        super().__init__(host, sampler.gauge)
+        super().__init__(host, sampler.gauge, rollout_guards(sampler.request))
         self.sampler = sampler
+        settings = sampler.request.get("guards") or {}
+        self.canary = Canary(sampler.request, sampler.policy, host) if settings.get("canary") else None
+        self._judged: list[Rollout] | None = None
         self._begin = self._played = 0.0
-        self._cut_steps = 0
-
-    def state_dict(self) -> dict:
-        return {"cut_steps": self._cut_steps}
-
-    def load_state_dict(self, state: dict) -> None:
-        self._cut_steps = state["cut_steps"]
 
     def on_step_begin(self, args, state, control, **_):
         self._begin, self._played = time.perf_counter(), self.sampler.play_s
@@ -78,20 +78,19 @@ class RolloutCallback(HostCallback):
                 "trainer?), and what it learns from are not our environment's rollouts."
             )
         self.gauge.add("time/learning_s", time.perf_counter() - self._begin - (self.sampler.play_s - self._played))
-        self._watch_cut_replies(control)
+        step = state.global_step
+        # A batch may serve several steps, and counts once; where the run was resumed within one it was counted before.
+        if self.sampler.latest and self.sampler.latest is not self._judged:
+            self._judged = self.sampler.latest
+            self._watch(step, rollout_figures(self._judged), control)
+        if self.canary is not None and self.canary.is_due(step):
+            self._watch(step, self.canary.play(step, args), control)
         super().on_step_end(args, state, control)
 
-    def _watch_cut_replies(self, control) -> None:
-        self._cut_steps = self._cut_steps + 1 if self.sampler.cut_share > CUT_SHARE else 0
-        if self._cut_steps not in (1, CUT_STEPS):
-            return
-        self.host.note(
-            f"{self.sampler.cut_share:.0%} of the replies were cut off by a token budget (max_turn_tokens is "
-            f"{self.sampler.request['sampling']['max_turn_tokens']}): the policy hardly gets to say anything whole. "
-            + (f"Stopped after {CUT_STEPS} such steps." if self._cut_steps == CUT_STEPS else "")
-        )
-        if self._cut_steps == CUT_STEPS:
-            self._stop(control, REPLIES_CUT)
+    def _watch(self, step: int, figures: dict[str, float], control) -> None:
+        for name, value in figures.items():
+            self.gauge.add(name, value)
+        self._judge(step, figures, control)
 
 
 class RolloutTrainer(GRPOTrainer):
@@ -231,8 +230,8 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     sampling = request["sampling"]
     arguments = {
         "logging_steps": 1,
-        "report_to": "none",
         **given,
+        **reporting_arguments(request),
         **precision_arguments(policy, given),
         "output_dir": request["output_dir"],
         "seed": request["seed"],
@@ -262,8 +261,10 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     return trainer, sampler
 
 
-def env_reward(reward, parts, metrics, success, ended_by, ended_why, turns, log_metric, **_):
+def env_reward(reward, task_id, parts, metrics, success, ended_by, ended_why, turns, log_metric, **_):
     """Hands on what TypeScript computed. None: the rollout is invalid, and TRL gives it no advantage."""
     for name, mean in rollout_metrics(reward, parts, metrics, success, ended_by, ended_why, turns).items():
         log_metric(name, mean)
+    for name, value in task_metrics(task_id, reward).items():
+        log_metric(name, value)
     return reward

@@ -24,10 +24,12 @@ from trl.trainer.utils import add_fused_lm_head
 
 from trainers.batching import deal_by_length, repeated
 from trainers.callbacks import quiet_libraries, train_and_save
+from trainers.exam import verify
 from trainers.grpo import RolloutCallback
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
-from trainers.rollout_func import RolloutSampler, rollout_metrics
+from trainers.reporting import reporting_arguments
+from trainers.rollout_func import RolloutSampler, rollout_metrics, task_metrics
 from trainers.teacher import load_teacher, open_endpoint, teacher_problems
 from trainers.teacher_endpoint import EndpointTeacher, TeacherError
 from trainers.wire import Host
@@ -58,11 +60,12 @@ def run(request: dict, host) -> dict:
         endpoint.calls = 0
     trainer, sampler = build_trainer(request, policy, host, teacher=teacher, endpoint=endpoint)
     callback = RolloutCallback(host, sampler)
-    parts = {"sampler": sampler, "guards": callback, "teacher": trainer.teacher_counts}
+    parts = {"sampler": sampler, "teacher": trainer.teacher_counts}
     result = train_and_save(trainer, callback, policy, request, parts)
     counts = trainer.teacher_counts.state_dict()
     return {
         **result,
+        "verification": verify(request, policy, host, trainer.args, result),
         "rollouts": sampler.rollouts,
         "policy_tokens": sampler.policy_tokens,
         "teacher_tokens": counts["tokens"],
@@ -141,7 +144,7 @@ class OpdTrainer(DistillationTrainer):
         names = ("reward", "parts", "metrics", "success", "ended_by", "ended_why", "turns")
         fields = {name: gather_object(self._fields[name]) for name in names}
         rewards = [reward for reward in fields["reward"] if reward is not None]
-        values = rollout_metrics(**fields)
+        values = rollout_metrics(**fields) | task_metrics(self._fields["task_id"], self._fields["reward"])
         if rewards:
             values["reward"] = sum(rewards) / len(rewards)
         lengths = gather_object([sum(env_mask) for env_mask in self._fields["env_mask"]])
@@ -277,8 +280,8 @@ def build_trainer(
     sampling = request["sampling"]
     arguments = {
         "logging_steps": 1,
-        "report_to": "none",
         **given,
+        **reporting_arguments(request),
         **precision_arguments(policy, given),
         "output_dir": request["output_dir"],
         "seed": request["seed"],

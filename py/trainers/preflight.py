@@ -32,6 +32,7 @@ from trainers.model import (
     load_tokenizer,
 )
 from trainers.precision import precision_problems
+from trainers.reporting import report_problems
 from trainers.teacher import teacher_problems
 from trainers.tokens import transcript_of
 
@@ -166,7 +167,6 @@ CHOICES = {
     },
     "opd": {},
 }
-REPORT_BACKENDS = ("none", "tensorboard", "wandb", "trackio")
 
 
 def run(request: dict, host) -> dict:
@@ -251,7 +251,7 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
     if not problems:
         problems += type_problems(config_class, trainer, CHOICES[recipe])
     if not problems:
-        problems += report_problems(trainer.get("report_to", "none"))
+        problems += report_problems(trainer)
     if not problems and recipe == "grpo":
         problems += group_problems(trainer)
     if not problems and recipe == "dpo":
@@ -335,20 +335,6 @@ def _is_a(value, kind: type) -> bool:
     if kind is bool or isinstance(value, bool):
         return kind is bool and isinstance(value, bool)
     return isinstance(value, int | float) if kind is float else isinstance(value, kind)
-
-
-def report_problems(report_to) -> list[str]:
-    """Every backend must be known and installed: TRL would find out after the model has loaded."""
-    problems = []
-    for name in [report_to] if isinstance(report_to, str) else report_to:
-        if name not in REPORT_BACKENDS:
-            problems.append(f"trainer.report_to is '{name}'; expected one of {', '.join(REPORT_BACKENDS)}.")
-        elif name != "none":
-            from importlib.util import find_spec
-
-            if find_spec(name) is None:
-                problems.append(f"trainer.report_to is '{name}', which is not installed: pip install {name}.")
-    return problems
 
 
 def group_problems(trainer: dict[str, Any]) -> list[str]:

@@ -43,10 +43,12 @@ def play_batch(
     *,
     policy_step: int | None,
     policy_name: str,
+    purpose: str = "training",
 ) -> list[Rollout]:
     """Plays `episodes` ({task_id, seed, trial} each) to their ends, all at once; rollouts come in the same order.
 
-    `policy.model` is sampled in evaluation mode, without gradients. Limits, and what they do:
+    `policy.model` is sampled in evaluation mode, without gradients. `purpose` says whose tasks they are ("training",
+    "canary", "verification"), as `start` in protocol.ts has it. Limits, and what they do:
     - a reply cut by `max_turn_tokens` is stepped as it is, the environment judges it, and the episode goes on;
     - a reply cut by `max_episode_tokens` is stepped too; an episode that then still runs ends truncated, "tokens";
     - an episode whose next turn does not fit `max_context_tokens` ends truncated, "context". An observation that does
@@ -56,7 +58,7 @@ def play_batch(
     with mask 0, and a prompt beyond the context is cut to it, as no token is learnt from it.
     """
     count = len(episodes)
-    payload = {"policy_step": policy_step, "policy": policy_name, "episodes": list(episodes)}
+    payload = {"purpose": purpose, "policy_step": policy_step, "policy": policy_name, "episodes": list(episodes)}
     started = _ask(host, "start", payload, count)
     rollouts = [
         Rollout(**episode, prompt_ids=chat.prompt_ids(start["messages"]) if start["messages"] else [chat.end_id])

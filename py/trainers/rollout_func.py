@@ -3,12 +3,14 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from statistics import fmean, stdev
 
 from accelerate.utils import gather_object
 from transformers import Trainer
 
 from trainers.callbacks import Gauge
 from trainers.dynamic_sampling import (
+    EQUAL_REWARDS,
     Exhausted,
     Group,
     Row,
@@ -48,7 +50,7 @@ class RolloutSampler:
         self.policy_tokens = 0
         self.play_s = 0.0  # all play, the host's time included
         self.ask_s = 0.0  # of it, waiting for the host
-        self.cut_share = 0.0  # of the last batch's replies, those that a token budget cut off
+        self.latest: list[Rollout] = []  # the last batch
         self._draw = (-1, -1)  # optimizer step, and how often it has sampled
 
         given = request.get("dynamic_sampling")
@@ -64,7 +66,6 @@ class RolloutSampler:
     def state_dict(self) -> dict:
         return {
             "totals": {name: getattr(self, name) for name in self.TOTALS},
-            "cut_share": self.cut_share,
             "tasks": self.memory.state_dict(),
             "resampled": self.resampled,
         }
@@ -72,7 +73,6 @@ class RolloutSampler:
     def load_state_dict(self, state: dict) -> None:
         for name, value in state["totals"].items():
             setattr(self, name, value)
-        self.cut_share = state["cut_share"]
         self.memory.load_state_dict(state["tasks"])
         self.resampled = state["resampled"]
 
@@ -186,16 +186,15 @@ class RolloutSampler:
 
     def _count(self, rollouts: list[Rollout], play_s: float, ask_s: float, bridge_s: float) -> None:
         tokens = sum(rollout.policy_tokens for rollout in rollouts)
+        self.latest = rollouts
         self.rollouts += len(rollouts)
         self.policy_tokens += tokens
         self.play_s += play_s
         self.ask_s += ask_s
         self.gauge.add("sampling/tokens_per_s", tokens / max(play_s - ask_s, 1e-9))
         self.gauge.add("sampling/policy_tokens", tokens)
-        replies = sum(rollout.turns for rollout in rollouts)
-        self.cut_share = sum(rollout.cut_replies for rollout in rollouts) / max(replies, 1)
-        self.gauge.add("sampling/cut_replies", self.cut_share)
         if self.policy.chat.is_over is not None:
+            replies = sum(rollout.turns for rollout in rollouts)
             stopped = sum(rollout.stopped_replies for rollout in rollouts)
             self.gauge.add("sampling/stopped_replies", stopped / max(replies, 1))
         self.gauge.add("time/sampling_s", play_s - ask_s)
@@ -226,6 +225,24 @@ def rollout_metrics(reward, parts, metrics, success, ended_by, ended_why, turns)
                 family[name if "/" in name else f"rollout/{name}"].append(value)
     means = {name: sum(map(float, each)) / len(each) for name, each in (family | values).items()}
     return {"rollout/invalid": 1 - len(rows) / len(reward), **means}
+
+
+def task_metrics(task_id: list[str], reward: list[float | None]) -> dict[str, float]:
+    """`reward_by_task/<id>/{mean, std, zero_std}` of the tasks in a batch, over the rollouts of all processes.
+
+    std is the sample's (n − 1), 0 of a single rollout; zero_std is 1 where no rollout's reward differs from another's
+    by more than float noise. Invalid rollouts are left out, and so is a task that has no other.
+    """
+    rewards: dict[str, list[float]] = defaultdict(list)
+    for task, value in gather_object(list(zip(task_id, reward, strict=True))):
+        if value is not None:
+            rewards[task].append(value)
+    values: dict[str, float] = {}
+    for task, each in rewards.items():
+        values[f"reward_by_task/{task}/mean"] = fmean(each)
+        values[f"reward_by_task/{task}/std"] = stdev(each) if len(each) > 1 else 0.0
+        values[f"reward_by_task/{task}/zero_std"] = float(max(each) - min(each) <= EQUAL_REWARDS)
+    return values
 
 
 def trainer_fields(rollouts: list[Rollout], episodes: list[dict]) -> dict[str, list]:

@@ -10,9 +10,11 @@ from trl import SFTConfig, SFTTrainer
 from trainers.batching import shuffled
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
+from trainers.exam import verify
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.optimizers import MuonWithAdamW
 from trainers.preflight import trainer_problems
+from trainers.reporting import reporting_arguments
 from trainers.tokens import Transcript, transcript_of
 
 MAX_SHARE_TOO_LONG = 0.01
@@ -48,6 +50,7 @@ def run(request: dict, host) -> dict:
     result = train_and_save(trainer, HostCallback(host), policy, request)
     return {
         **result,
+        "verification": verify(request, policy, host, trainer.args, result),
         "rows": len(examples),
         "rows_dropped": dropped,
         "tokens": tokens,
@@ -58,8 +61,8 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
     """The trainer, with what hardware and the run folder decide; the rest is TRL's names and defaults."""
     arguments = {
         "logging_steps": 1,
-        "report_to": "none",
         **request["trainer"],
+        **reporting_arguments(request),
         **precision_arguments(policy, request["trainer"]),
         "output_dir": request["output_dir"],
         "seed": request["seed"],

@@ -189,7 +189,7 @@ describe("questions that make no sense are refused by name", () => {
     expect(seen).toEqual([[3, { loss: Number.NaN, kl: Number.POSITIVE_INFINITY }]]);
     const result = { steps: 1, train_loss: Number.NaN, stop_reason: "x", parameters: { total: 1, trainable: 1 } };
     const whole = { ...result, train_s: 1, bridge_s: 0, peak_memory_gib: null, rollouts: 4, ask_s: 0.1 };
-    expect(entries.grpo.result.parse(whole) satisfies EntryResult<"grpo">).toEqual(whole);
+    expect(entries.grpo.result.parse(whole) satisfies EntryResult<"grpo">).toMatchObject(whole);
     expect(() => entries.grpo.result.parse({ ...whole, ask_s: Number.NaN })).toThrow();
   });
 });
@@ -289,6 +289,60 @@ describe("the share of failed rollouts", () => {
     const handles = episodes.map(({ handle }) => handle);
     await step(server, handles, ["throw", "throw"]);
     await expect(finish(server, handles)).rejects.toThrow(/2 of 2 rollouts of this step failed/);
+  });
+});
+
+describe("exams", () => {
+  async function withCanary(options: Partial<ServeOptions> = {}) {
+    const other = fakeEnv();
+    const canary: Trajectory[] = [];
+    const tasks = { ...(await other.env.load("all")), split: "smoke", ids: ["t38", "t39"] };
+    const log = { write: (trajectory: Trajectory) => void canary.push(trajectory) };
+    const served = await serve({ exams: { canary: { tasks, log } }, ...options });
+    const begin = async (purpose: string, task_ids: string[]) => {
+      const episodes = task_ids.map((task_id, trial) => ({ task_id, seed: 7, trial }));
+      const asked = { purpose, policy_step: 2, policy: "model:x", episodes };
+      const answer = (await served.server.answer("start", asked)) as OpAnswer<"start">;
+      return answer.episodes.map(({ handle }) => handle);
+    };
+    return { ...served, canary, begin, closedCanary: other.closed };
+  }
+
+  test("have tasks and a log of their own, and count nowhere", async () => {
+    const { server, lines, canary, begin } = await withCanary();
+    const exam = await begin("canary", ["t38", "t38", "t39"]);
+    const training = await start(server, ["t1", "t1"]);
+    expect(new Set([...exam, ...training]).size).toBe(5);
+    await step(server, [...exam, ...training], ["done", "done", "throw", "done", "done"]);
+    const scores = await finish(server, exam);
+    expect(scores.map(({ reward }) => reward)).toEqual([0.9, 0.9, null]);
+    await finish(server, training);
+    expect(canary.map(({ task_id, policy_step }) => [task_id, policy_step])).toEqual([
+      ["t38", 2],
+      ["t38", 2],
+      ["t39", 2],
+    ]);
+    expect(lines.map(({ task_id }) => task_id)).toEqual(["t1", "t1"]);
+    expect(server.counters()).toMatchObject({ started: 2, finished: 2, groups: 1, invalid: 0, turns: 2, open: 0 });
+  });
+
+  test("play what they were given alone, and an environment that fails too often ends them too", async () => {
+    const { server, begin } = await withCanary();
+    await expect(begin("canary", ["t1"])).rejects.toThrow(/'t1', which split smoke of fake@1 does not have/);
+    await expect(begin("verification", ["t1"])).rejects.toThrow("this run plays no episodes for verification");
+    await expect(begin("holiday", ["t1"])).rejects.toThrow(/purpose/);
+    const exam = await begin("canary", ["t38", "t39", "t38"]);
+    await step(server, exam, ["throw", "throw", "done"]);
+    await expect(finish(server, exam)).rejects.toThrow(/2 of 3 rollouts/);
+  });
+
+  test("work where training plays no episodes, as SFT; what is open at the end is closed and logged", async () => {
+    const { server, lines, canary, begin, closedCanary } = await withCanary({ tasks: null, log: null });
+    await expect(start(server, ["t1"])).rejects.toThrow("this run plays no episodes for training");
+    await begin("canary", ["t38"]);
+    await server.closeAll();
+    expect(closedCanary).toEqual(["t38"]);
+    expect([lines.length, canary.map(({ ended_by }) => ended_by)]).toEqual([0, ["error"]]);
   });
 });
 

@@ -5,13 +5,20 @@ import type { Episode } from "../core/episode.ts";
 import { GuardError, nearest } from "../core/errors.ts";
 import { describeIssues } from "../core/tool.ts";
 import type { EndedBy, Trajectory, Turn } from "../core/trajectory.ts";
-import { type Op, type OpAnswer, type OpPayload, ops } from "./protocol.ts";
+import { type Op, type OpAnswer, type OpPayload, ops, type Purpose } from "./protocol.ts";
+
+/** Tasks to be played, and where their finished episodes are written; null: nowhere. */
+export interface Served {
+  tasks: TaskSet;
+  log: { write(trajectory: Trajectory): void } | null;
+}
 
 export interface ServeOptions {
-  /** null: the run plays no episodes, as SFT; it only logs. */
+  /** null: training plays no episodes, as SFT; it only logs. */
   tasks: TaskSet | null;
-  /** Where finished episodes are written; null: nowhere. */
-  log: { write(trajectory: Trajectory): void } | null;
+  log: Served["log"];
+  /** Episodes that teach nothing: their tasks may be of another split, and they count in no counter. */
+  exams?: Partial<Record<Exclude<Purpose, "training">, Served>>;
   /** The environment's time for one episode, milliseconds; core's default where it is left out. */
   timeout_ms?: number;
   /** Overrides the environment's turn budget. */
@@ -60,6 +67,7 @@ export interface EpisodeServer {
 
 /** All batches that were started at one policy step (dynamic sampling plays several); outside training a single one. */
 interface Batch {
+  purpose: string;
   policy_step: number | null;
   size: number;
   invalid: number;
@@ -68,14 +76,16 @@ interface Batch {
 
 interface OpenEpisode {
   episode: Episode;
+  purpose: Purpose;
   batch: Batch;
 }
 
 /** Plays the episodes of a run: answers `start`, `step` and `finish`, a whole batch a crossing, its members concurrently. */
 export function serveEpisodes(options: ServeOptions): EpisodeServer {
-  const { tasks, log } = options;
+  const { exams = {} } = options;
+  const training = options.tasks && { tasks: options.tasks, log: options.log };
+  const served: Partial<Record<Purpose, Served>> = { ...exams, ...(training && { training }) };
   const maxInvalidShare = options.max_invalid_share ?? 0.2;
-  const known = new Set(tasks?.ids);
   const stop = new AbortController();
   const signal = options.signal ? AbortSignal.any([options.signal, stop.signal]) : stop.signal;
   setMaxListeners(0, signal); // every episode of a batch listens
@@ -99,8 +109,10 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     open: 0,
   };
 
-  async function start({ policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
-    if (!tasks) throw new Error("start: this run plays no episodes");
+  async function start({ purpose, policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
+    const tasks = served[purpose]?.tasks;
+    if (!tasks) throw new Error(`start: this run plays no episodes for ${purpose}`);
+    const known = new Set(tasks.ids);
     episodes.forEach(({ task_id }, row) => {
       if (known.has(task_id)) return;
       const near = nearest(task_id, tasks.ids);
@@ -110,8 +122,8 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       );
     });
     if (stop.signal.aborted) throw new Error("start: the run was stopped");
-    if (latest === null || policy_step === null || latest.policy_step !== policy_step)
-      latest = { policy_step, size: 0, invalid: 0, firstError: null };
+    if (latest === null || policy_step === null || latest.policy_step !== policy_step || latest.purpose !== purpose)
+      latest = { purpose, policy_step, size: 0, invalid: 0, firstError: null };
     const batch = latest;
     batch.size += episodes.length;
     const opened = await Promise.all(
@@ -126,8 +138,8 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
           timeout_ms: options.timeout_ms,
           signal,
         });
-        open.set(handle, { episode, batch });
-        counters.started++;
+        open.set(handle, { episode, purpose, batch });
+        if (purpose === "training") counters.started++;
         return { handle, episode };
       }),
     );
@@ -189,8 +201,8 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         return episode.finish(tokens);
       }),
     );
-    for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!.batch);
-    countGroups(trajectories);
+    for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!);
+    countGroups(trajectories.filter((_, row) => found[row]!.purpose === "training"));
     for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
     return {
       episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why, turns, turn_scores }) => ({
@@ -205,18 +217,20 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     };
   }
 
-  function record(trajectory: Trajectory, batch: Batch): void {
-    log?.write(trajectory);
+  function record(trajectory: Trajectory, { purpose, batch }: OpenEpisode): void {
+    served[purpose]?.log?.write(trajectory);
+    if (trajectory.reward === null) {
+      batch.invalid++;
+      batch.firstError ??= `task '${trajectory.task_id}': ${trajectory.ended_why}`;
+    }
+    if (purpose !== "training") return;
     counters.finished++;
     counters.ended_by[trajectory.ended_by]++;
     counters.turns += trajectory.turns.length;
     counters.policy_tokens += trajectory.tokens.policy;
     counters.env_ms += trajectory.env_ms ?? 0;
     if (trajectory.success) counters.successes++;
-    if (trajectory.reward !== null) return;
-    counters.invalid++;
-    batch.invalid++;
-    batch.firstError ??= `task '${trajectory.task_id}': ${trajectory.ended_why}`;
+    if (trajectory.reward === null) counters.invalid++;
   }
 
   function countGroups(trajectories: readonly Trajectory[]): void {
@@ -287,9 +301,9 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       const left = [...open.values()];
       open.clear();
       await Promise.all(
-        left.map(async ({ episode, batch }) => {
-          episode.end("error", "the run was stopped");
-          record(await episode.finish(), batch);
+        left.map(async (entry) => {
+          entry.episode.end("error", "the run was stopped");
+          record(await entry.episode.finish(), entry);
         }),
       );
     },

@@ -19,6 +19,10 @@ const record = z.record(z.string(), z.unknown());
 export const episodeRequest = z.strictObject({ task_id: z.string(), seed, trial: count });
 export type EpisodeRequest = z.infer<typeof episodeRequest>;
 
+/** What episodes are played for. Those of a canary or a verification are exams: they teach nothing. */
+export const purpose = z.enum(["training", "canary", "verification"]);
+export type Purpose = z.infer<typeof purpose>;
+
 const endedBy = z.enum(["terminated", "truncated", "error", "timeout"]);
 const metricValue = z.union([z.number(), z.boolean(), z.string(), z.null()]);
 
@@ -28,6 +32,7 @@ export const ops = {
   /** Starts a batch of episodes. */
   start: {
     payload: z.strictObject({
+      purpose: purpose.default("training"),
       /** Optimizer steps the policy has taken; null outside training. */
       policy_step: count.nullable(),
       /** Who plays, as it stands in the log: "model:runs/x/final". */
@@ -209,6 +214,61 @@ export type Precision = (typeof precisions)[number];
 /** How a policy is adapted and computed. `qlora`: the base in 4 bits where hardware can. */
 const adapted = { lora, qlora: z.boolean().default(false), precision: z.enum(precisions).default("auto") };
 
+/** When a run ends because nothing is learnt any more. null: replies that are all cut off alone end it. */
+export const guards = z
+  .strictObject({
+    /** Goes on where no group has any difference in reward. */
+    allow_zero_variance: z.boolean(),
+    /** Least entropy, as a share of the first step's. null: off, as of the next two. */
+    min_entropy_share: z.number().min(0).max(1).nullable(),
+    /** Most of the replies' n-grams that may stand earlier in the same reply, a share. */
+    max_repetition: z.number().min(0).max(1).nullable(),
+    /** Most of a step's episodes that may run out of tokens, a share. */
+    max_clipped_share: z.number().min(0).max(1).nullable(),
+    /** Steps in a row that one of these three has to be beyond its limit. */
+    collapse_patience: z.int().positive(),
+    /** Tasks played every `steps` optimizer steps, `generations` times each. null: none. */
+    canary: z
+      .strictObject({
+        task_ids: z.array(z.string()).min(1),
+        generations: z.int().positive(),
+        steps: z.int().positive(),
+        min_reward: z.number(),
+        patience: z.int().positive(),
+      })
+      .nullable(),
+  })
+  .nullable()
+  .default(null);
+export type Guards = NonNullable<z.infer<typeof guards>>;
+
+/** Episodes played with the policy once it is trained, each task `samples` times. null: none. */
+const verification = z
+  .strictObject({
+    /** The policy's name in the log. */
+    policy: z.string(),
+    task_ids: z.array(z.string()).min(1),
+    samples: z.int().positive(),
+    sampling,
+  })
+  .nullable()
+  .default(null);
+
+/** null: no verification was asked for, or the run was stopped before it. */
+const verified = z
+  .strictObject({
+    episodes: count,
+    /** Episodes that did not fail in the environment; the figures are means over them, null without any. */
+    valid: count,
+    mean_reward: z.number().nullable(),
+    /** Share of an episode's replies that can be read. */
+    parse_rate: z.number().nullable(),
+    success: z.number().nullable(),
+  })
+  .nullable()
+  .default(null);
+export type Verified = NonNullable<z.infer<typeof verified>>;
+
 const expertRow = z.object({
   id: z.string(),
   task_id: z.string(),
@@ -238,6 +298,9 @@ const trained = {
   train_loss: anyNumber.nullable(),
   /** "max_steps_or_epochs_completed", "stop_requested", or a guard's reason. */
   stop_reason: z.string(),
+  /** The sentence of the guard that stopped it. */
+  stop_detail: z.string().nullable().default(null),
+  verification: verified,
   parameters: z.strictObject({ total: count, trainable: count }),
   /** Wall-clock time of the training loop, seconds, that before a restart included. */
   train_s: z.number().nonnegative(),
@@ -303,6 +366,7 @@ export const entries = {
       max_length: z.int().positive(),
       /** Of Muon, for the layers' matrices; null: trainer.optim for all weights. */
       matrix_learning_rate: z.number().positive().nullable(),
+      verification,
     }),
     result: z.looseObject({
       ...trained,
@@ -318,6 +382,7 @@ export const entries = {
       /** JSON lines, a PairRow each. */
       pairs_path: z.string(),
       max_length: z.int().positive(),
+      verification,
     }),
     result: z.looseObject({
       ...trained,
@@ -352,6 +417,8 @@ export const entries = {
       dynamic_sampling: dynamicSampling.default(null),
       sampling,
       shaping: shaping.default(null),
+      guards,
+      verification,
     }),
     result: z.looseObject({
       ...trained,
@@ -382,6 +449,8 @@ export const entries = {
       teacher,
       task_ids: z.array(z.string()).min(1),
       sampling,
+      guards,
+      verification,
     }),
     result: z.looseObject({
       ...trained,

@@ -57,6 +57,7 @@ const specSchema = z.object({
       failure: hook.optional(),
     })
     .optional(),
+  canary: z.object({ split: z.string().min(1), task_ids: z.array(z.string()).min(1) }).optional(),
 });
 
 /** @throws UserError naming everything in the declaration that does not fit */

@@ -109,6 +109,14 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   pairs?: PairRules<Task, Options>;
   /** Its own measures in a benchmark's report. */
   benchmark?: BenchmarkRules;
+  /** Tasks that training plays now and then to see that nothing is unlearnt. Left out: the config names them. */
+  canary?: CanaryTasks;
+}
+
+/** A few tasks of a split, by id. */
+export interface CanaryTasks {
+  split: string;
+  task_ids: readonly string[];
 }
 
 /** A split of an environment with the family's types sealed in. */
@@ -156,6 +164,8 @@ export interface Env {
   pairs: EnvPairs | null;
   /** null: the family has no measures of its own. */
   benchmark: BenchmarkRules | null;
+  /** null: the family names none. */
+  canary: CanaryTasks | null;
 }
 
 /** How stored trajectories become preference pairs, with the family's types sealed in. */
@@ -275,6 +285,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     bad_cases: spec.bad_cases ?? null,
     pairs: spec.pairs ? sealPairs(spec.pairs) : null,
     benchmark: spec.benchmark ?? null,
+    canary: spec.canary ?? null,
   };
 }
 

@@ -10,6 +10,7 @@ import { writeRows } from "../expert-rows.ts";
 import { shortNumber, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
+import { openExam } from "./exams.ts";
 import { loadPairs, longerSides } from "./pairs.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
@@ -27,10 +28,12 @@ import {
   preflight,
   refuse,
   runKeys,
+  savedModel,
   trainerKey,
 } from "./shared.ts";
 import { newestSft, startingPolicy } from "./starting-policy.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
+import { judgeVerification, solutionBudgets, verificationOf, verifyKeys } from "./verification.ts";
 
 /** Pairs that may be left out because they are longer than max_length. */
 const MAX_SHARE_TOO_LONG = 0.01;
@@ -77,6 +80,7 @@ const config = z.object({
     .positive()
     .default(4096)
     .describe("Tokens of a side with its prompt; longer pairs are left out, and refused where they are more than 1 %."),
+  ...verifyKeys,
   ...adapterKeys,
   ...chatKeys,
   ...trainerKey("DPOConfig"),
@@ -114,6 +118,8 @@ export const dpo = defineRecipe({
     const { env: family, env_options, split, seed } = given;
     const pairs = await loadPairs({ path: given.pairs, env, family, env_options, split, seed });
     for (const note of pairs.notes) progress.line(note);
+    const made = typeof pairs.manifest.split === "string" ? pairs.manifest.split : null;
+    const tasks = await env.load(split ?? made ?? env.splits[0]!, env_options);
     const model = given.model === null ? await startingPolicy(given, context) : localPath(given.model);
     const settings = { ...given, model };
 
@@ -128,8 +134,8 @@ export const dpo = defineRecipe({
         { recipe: "dpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
         context,
       );
-      const tasks = new Set(rows.map(({ task_id }) => task_id)).size;
-      const size = `${rows.length} pairs of ${tasks} tasks, the longest ${longest?.total ?? "?"} tokens`;
+      const paired = new Set(rows.map(({ task_id }) => task_id)).size;
+      const size = `${rows.length} pairs of ${paired} tasks, the longest ${longest?.total ?? "?"} tokens`;
       if (context.dry_run) return dryRun("dpo", settings, [`${dir}: ${size}`]);
 
       const details = {
@@ -149,7 +155,12 @@ export const dpo = defineRecipe({
       run.update({
         details: {
           ...run.manifest.details,
-          pairs: { rows: rows.length, tasks, sha256: fileHash(pairs_path), settings: pairs.manifest.settings ?? null },
+          pairs: {
+            rows: rows.length,
+            tasks: paired,
+            sha256: fileHash(pairs_path),
+            settings: pairs.manifest.settings ?? null,
+          },
         },
       });
       progress.line(`dpo: ${model} on ${size}, into ${dir}`);
@@ -165,11 +176,13 @@ export const dpo = defineRecipe({
           continuation,
           pairs_path,
           max_length,
+          verification: verificationOf(settings, `model:${dir}`, tasks.ids, solutionBudgets(longest)),
         });
         const shown = ["loss", "rewards/margins", "rewards/accuracies", "learning_rate"];
         const served = serveEpisodes({
           tasks: null,
           log: null,
+          exams: { verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")) },
           onLog(step, values) {
             metrics.write(step, values);
             progress.status(`dpo: ${summarizePoint(step, values, shown)}`);
@@ -177,22 +190,26 @@ export const dpo = defineRecipe({
           onNote: progress.line,
           onCheckpoint: training.onCheckpoint,
         });
-        const result = entries.dpo.result.parse(await python.call("dpo", request, { answer: served.answer }));
-        progress.end();
-        const { margin_before, margin_after, accuracy_after, chosen_logp_before, chosen_logp_after } = result;
-        const change = (before: number, after: number | null) =>
-          `${shortNumber(before)} → ${after === null ? "lost" : shortNumber(after)}`;
-        return {
-          result,
-          report: () => writeReport(dir),
-          text: [
-            `dpo: ${result.steps} steps on ${result.pairs} pairs, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
-            `margin ${change(margin_before, margin_after)}, pairs told apart ${accuracy_after === null ? "lost" : shortNumber(accuracy_after)}, ` +
-              `log-probability of the chosen reply ${change(chosen_logp_before, chosen_logp_after)}`,
-            `model: ${run.path("final")}`,
-            `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`,
-          ].join("\n"),
-        };
+        try {
+          const trained = entries.dpo.result.parse(await python.call("dpo", request, { answer: served.answer }));
+          progress.end();
+          const result = judgeVerification("dpo", trained, request.verification, run, progress);
+          const { margin_before, margin_after, accuracy_after, chosen_logp_before, chosen_logp_after } = result;
+          const change = (before: number, after: number | null) =>
+            `${shortNumber(before)} → ${after === null ? "lost" : shortNumber(after)}`;
+          return {
+            result,
+            report: () => writeReport(dir),
+            text: [
+              `dpo: ${result.steps} steps on ${result.pairs} pairs, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
+              `margin ${change(margin_before, margin_after)}, pairs told apart ${accuracy_after === null ? "lost" : shortNumber(accuracy_after)}, ` +
+                `log-probability of the chosen reply ${change(chosen_logp_before, chosen_logp_after)}`,
+              ...savedModel(run),
+            ].join("\n"),
+          };
+        } finally {
+          await served.closeAll();
+        }
       });
     } finally {
       await python.close();

@@ -1,15 +1,18 @@
-import { existsSync } from "node:fs";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
+import { errorText } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { writeRewardSummary } from "../reward-summary.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
+import { openExam } from "./exams.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
+import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
 import { shapingKeys, shapingOf } from "./shaping.ts";
 import {
@@ -30,11 +33,13 @@ import {
   runKeys,
   samplingKeys,
   samplingOf,
+  savedModel,
   trainerKey,
   turnProblems,
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
+import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts";
 
 export const grpo: Recipe = defineRecipe({
   name: "grpo",
@@ -69,6 +74,8 @@ export const grpo: Recipe = defineRecipe({
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
     ...shapingKeys,
     ...curriculumKeys,
+    ...guardKeys,
+    ...verifyKeys,
     ...adapterKeys,
     ...chatKeys,
     ...trainerKey("GRPOConfig"),
@@ -98,6 +105,7 @@ export const grpo: Recipe = defineRecipe({
       ...groupProblems(given.trainer),
       ...turnProblems(tasks, given.max_turns),
     ]);
+    const { guards, canary } = await guardsOf(given, planned.given, env, tasks);
     const { max_steps } = given.trainer;
     const steps = typeof max_steps === "number" && max_steps > 0 ? max_steps : null;
     const stages = planCurriculum(given.curriculum, tasks, steps);
@@ -113,7 +121,7 @@ export const grpo: Recipe = defineRecipe({
     try {
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
-      const gold = await longestGold(tasks);
+      const gold = [...(await longestGold(tasks)), ...(canary ? await longestGold(canary) : [])];
       const { effective } = await preflight(
         python,
         { recipe: "grpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
@@ -128,6 +136,7 @@ export const grpo: Recipe = defineRecipe({
         dynamic_sampling,
         algorithm: algorithmOf(config, effective),
         curriculum: stages,
+        guards,
       };
       const about = { recipe: "grpo", command: context.command, seed: config.seed, data: tasks.sources, details };
       const training = openTrainingRun(
@@ -136,9 +145,14 @@ export const grpo: Recipe = defineRecipe({
         context,
       );
       const { run, metrics } = training;
+      const exams = {
+        ...(canary && { canary: openExam(canary, () => training.log("canary/rank-0.jsonl")) }),
+        verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")),
+      };
       const served = serveEpisodes({
         tasks,
-        log: training.trajectories("rank-0"),
+        exams,
+        log: training.log("trajectories/rank-0.jsonl"),
         counters: training.counters,
         onCheckpoint: training.onCheckpoint,
         max_turns: config.max_turns ?? undefined,
@@ -169,10 +183,13 @@ export const grpo: Recipe = defineRecipe({
           dynamic_sampling,
           sampling: samplingOf(config),
           shaping: shapingOf(config),
+          guards,
+          verification: verificationOf(config, `model:${dir}`, tasks.ids, samplingOf(config)),
         });
         try {
-          const result = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
+          const trained = entries.grpo.result.parse(await python.call("grpo", request, { answer: served.answer }));
           progress.end();
+          const result = judgeVerification("grpo", trained, request.verification, run, progress);
           if (result.steps > 0 && served.counters().finished === 0)
             throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
           const bridge_share = result.bridge_s / result.train_s;
@@ -184,13 +201,15 @@ export const grpo: Recipe = defineRecipe({
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
               ...resampledText(result.dynamic_sampling),
-              ...(existsSync(run.path("final"))
-                ? [`model: ${run.path("final")}`, `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`]
-                : ["model: none was saved"]),
+              ...savedModel(run),
             ].join("\n"),
           };
         } finally {
           await served.closeAll();
+          // However it ended, and never in place of the error that ended it.
+          await writeRewardSummary(dir).catch((error: unknown) =>
+            progress.line(`no reward summary: ${errorText(error)}`),
+          );
         }
       });
     } finally {

@@ -2,11 +2,14 @@ import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { PythonError, startPython } from "../bridge/python.ts";
-import { GuardError, UserError } from "../core/errors.ts";
+import { errorText, GuardError, UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { writeRewardSummary } from "../reward-summary.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
+import { openExam } from "./exams.ts";
+import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -25,12 +28,14 @@ import {
   runKeys,
   samplingKeys,
   samplingOf,
+  savedModel,
   trainerKey,
   turnProblems,
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
 import { defaultTeacher, openTeacher, teacherKeys } from "./teacher.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
+import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts";
 
 export const opd: Recipe = defineRecipe({
   name: "opd",
@@ -62,6 +67,8 @@ export const opd: Recipe = defineRecipe({
       .max(1)
       .default(0.2)
       .describe("Share of a step's rollouts that may fail in the environment before the run stops."),
+    ...guardKeys,
+    ...verifyKeys,
     ...adapterKeys,
     ...chatKeys,
     ...trainerKey("DistillationConfig"),
@@ -92,6 +99,7 @@ export const opd: Recipe = defineRecipe({
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
       ...turnProblems(tasks, given.max_turns),
     ]);
+    const { guards, canary } = await guardsOf(given, planned.given, env, tasks);
     const student = given.model === null ? null : localPath(given.model);
     const named = given.teacher ?? (await defaultTeacher({ ...given, model: student }));
     const recorded = [context.command, JSON.stringify(given)];
@@ -105,7 +113,7 @@ export const opd: Recipe = defineRecipe({
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const sampling = samplingOf(config);
-      const gold = await longestGold(tasks);
+      const gold = [...(await longestGold(tasks)), ...(canary ? await longestGold(canary) : [])];
       const common = {
         model,
         trainer,
@@ -123,6 +131,7 @@ export const opd: Recipe = defineRecipe({
         split,
         tasks: tasks.ids.length,
         teacher: teacher.details,
+        guards,
         algorithm: { beta: trainer.beta ?? 1, lmbda: 1, learning_rate: trainer.learning_rate ?? "default" },
       };
       const about = { recipe: "opd", command: context.command, seed: config.seed, data: tasks.sources, details };
@@ -132,9 +141,14 @@ export const opd: Recipe = defineRecipe({
         context,
       );
       const { run, metrics } = training;
+      const exams = {
+        ...(canary && { canary: openExam(canary, () => training.log("canary/rank-0.jsonl")) }),
+        verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")),
+      };
       const served = serveEpisodes({
         tasks,
-        log: training.trajectories("rank-0"),
+        exams,
+        log: training.log("trajectories/rank-0.jsonl"),
         counters: training.counters,
         onCheckpoint: training.onCheckpoint,
         max_turns: config.max_turns ?? undefined,
@@ -156,12 +170,15 @@ export const opd: Recipe = defineRecipe({
           resume_from: training.checkpoint?.dir ?? null,
           seed: config.seed,
           task_ids: tasks.ids,
+          guards,
+          verification: verificationOf(config, `model:${dir}`, tasks.ids, sampling),
         });
         try {
-          const result = entries.opd.result.parse(
+          const trained = entries.opd.result.parse(
             await callTrainer(() => python.call("opd", request, { answer: served.answer })),
           );
           progress.end();
+          const result = judgeVerification("opd", trained, request.verification, run, progress);
           if (result.steps > 0 && served.counters().finished === 0)
             throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
           const bridge_share = result.bridge_s / result.train_s;
@@ -174,12 +191,15 @@ export const opd: Recipe = defineRecipe({
               `opd: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `teacher: ${teacher.name}, ${result.teacher_tokens} tokens scored, ${result.missing_logprobs} left out${calls}`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time`,
-              `model: ${run.path("final")}`,
-              `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`,
+              ...savedModel(run),
             ].join("\n"),
           };
         } finally {
           await served.closeAll();
+          // However it ended, and never in place of the error that ended it.
+          await writeRewardSummary(dir).catch((error: unknown) =>
+            progress.line(`no reward summary: ${errorText(error)}`),
+          );
         }
       });
     } finally {

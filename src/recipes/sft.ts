@@ -8,6 +8,7 @@ import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
+import { openExam } from "./exams.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -24,10 +25,12 @@ import {
   preflight,
   refuse,
   runKeys,
+  savedModel,
   TINY_MODEL,
   trainerKey,
 } from "./shared.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
+import { judgeVerification, solutionBudgets, verificationOf, verifyKeys } from "./verification.ts";
 
 /** Rows that may be left out because they are longer than max_length. */
 const MAX_SHARE_TOO_LONG = 0.01;
@@ -66,6 +69,7 @@ export const sft: Recipe = defineRecipe({
       .describe(
         "Muon's, for the layers' matrices: small models learn in fewer steps; left out: trainer.optim for all.",
       ),
+    ...verifyKeys,
     ...adapterKeys,
     ...chatKeys,
     ...trainerKey("SFTConfig"),
@@ -90,14 +94,13 @@ export const sft: Recipe = defineRecipe({
       throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
     const model = localPath(config.model);
     refuse(modelProblems(model));
+    const tasks = await env.load(split, config.env_options);
     const { rows, manifest, data } = config.rows
       ? { ...readExpertRows(config.rows), data: { [config.rows]: fileHash(config.rows) } }
       : await expertRows();
 
     async function expertRows() {
-      const expert = await env.expert(split, config.env_options);
-      const { sources } = await env.load(split, config.env_options);
-      return { ...expert, data: sources };
+      return { ...(await env.expert(split, config.env_options)), data: tasks.sources };
     }
 
     const python = await startPython({ interpreter: config.python ?? undefined });
@@ -129,6 +132,7 @@ export const sft: Recipe = defineRecipe({
       const rows_path = run.path("rows.jsonl");
       writeExpertRows(rows_path, { rows, manifest });
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
+      const exams = { verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")) };
       return await finishRun(run, training.logs, async () => {
         const request = entries.sft.request.parse({
           model,
@@ -142,10 +146,12 @@ export const sft: Recipe = defineRecipe({
           rows_path,
           max_length,
           matrix_learning_rate: config.matrix_learning_rate,
+          verification: verificationOf(config, `model:${dir}`, tasks.ids, solutionBudgets(longest)),
         });
         const served = serveEpisodes({
           tasks: null,
           log: null,
+          exams,
           onLog(step, values) {
             metrics.write(step, values);
             progress.status(`sft: ${summarizePoint(step, values, ["loss", "mean_token_accuracy", "learning_rate"])}`);
@@ -153,14 +159,21 @@ export const sft: Recipe = defineRecipe({
           onNote: progress.line,
           onCheckpoint: training.onCheckpoint,
         });
-        const result = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
-        progress.end();
-        const next = `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`;
-        return {
-          result,
-          report: () => writeReport(dir),
-          text: `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}\nmodel: ${run.path("final")}\n${next}`,
-        };
+        try {
+          const trained = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
+          progress.end();
+          const result = judgeVerification("sft", trained, request.verification, run, progress);
+          return {
+            result,
+            report: () => writeReport(dir),
+            text: [
+              `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
+              ...savedModel(run),
+            ].join("\n"),
+          };
+        } finally {
+          await served.closeAll();
+        }
       });
     } finally {
       await python.close();

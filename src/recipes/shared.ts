@@ -298,7 +298,7 @@ export async function finishRun(
         text,
         ...files.map((file) => `report: ${file}`),
       ].join("\n"),
-      json: [{ recipe: run.manifest.recipe, dir: run.dir, model: run.path("final"), ...carryNumbers(result) }],
+      json: [{ recipe: run.manifest.recipe, dir: run.dir, model: modelOf(run), ...carryNumbers(result) }],
       exit_code: completed ? 0 : 1,
     };
   } catch (error) {
@@ -312,6 +312,16 @@ export async function finishRun(
     for (const log of logs) log.close();
     run.close();
   }
+}
+
+/** The folder of the trained model; null: the run ended so that there was none worth keeping. */
+const modelOf = (run: RunFolder): string | null => (existsSync(run.path("final")) ? run.path("final") : null);
+
+/** Lines for the person watching: where the model is, and what to do with it. */
+export function savedModel(run: RunFolder): string[] {
+  const model = modelOf(run);
+  if (!model) return ["model: none was saved"];
+  return [`model: ${model}`, `Next: npx tsx src/cli.ts bench --policy model:${model}`];
 }
 
 /** JSON has no NaN: {"$float": "NaN"}, as on the bridge. */

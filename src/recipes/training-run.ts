@@ -161,8 +161,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 export interface TrainingRun {
   run: RunFolder;
   metrics: MetricsLog;
-  /** Opens `trajectories/<name>.jsonl`, cut to where it was at the checkpoint. */
-  trajectories(name: string): JsonLines<Trajectory>;
+  /** Opens a log of trajectories, cut to where it was at the checkpoint: "trajectories/rank-0.jsonl". */
+  log(name: string): JsonLines<Trajectory>;
   /** All logs that were opened, to be closed at the end. */
   logs: { close(): void }[];
   /** The checkpoint that the run goes on from; null: from the start. */
@@ -229,7 +229,7 @@ export function openTrainingRun(
   return {
     run,
     metrics: open("metrics.jsonl", openMetrics),
-    trajectories: (name) => open(`trajectories/${name}.jsonl`, openTrajectoryLog),
+    log: (name) => open(name, openTrajectoryLog),
     get logs() {
       return Object.values(logs);
     },

@@ -388,3 +388,17 @@ test("a frozen world can be played in, and episodes side by side do not disturb 
   for (const one of some) alone.push(await play(one));
   expect(together).toEqual(alone);
 });
+
+test("the weights that a reward was made with stand beside it, those of a curriculum too", async () => {
+  const tasks = await arxiv.load("smoke", { curriculum_steps: 10 });
+  const weightsAt = async (policy_step: number) => {
+    const { metrics } = await (await tasks.start("search_01", { seed: 1, policy_step })).finish();
+    return Object.fromEntries(Object.entries(metrics).filter(([name]) => name.startsWith("reward_weights/")));
+  };
+  const late = { format: 1, tool: 3, argument: 2, process: 1, outcome: 3, result_quality: 0, efficiency: 0 };
+  const named = (weights: Record<string, unknown>) =>
+    Object.fromEntries(Object.entries(weights).map(([name, weight]) => [`reward_weights/${name}`, weight]));
+  expect(await weightsAt(10)).toEqual(named(late));
+  const early = { tool: 1, argument: expect.closeTo(2 / 3, 9), outcome: 1 };
+  expect(await weightsAt(9)).toEqual(named({ ...late, ...early }));
+});

@@ -70,6 +70,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   pairs: arxivPairs,
   benchmark: arxivBenchmark,
   category: (task) => task.category,
+  canary: { split: "smoke", task_ids: ["search_01", "composite_01"] }, // arxiv.md 10.6
 };
 
 export const arxiv = defineEnv(arxivSpec);

@@ -145,10 +145,11 @@ export function scoreEpisode(
   task: ArxivTask,
   options: Omit<ScoringOptions, "training_step">,
 ): Score {
-  return scoreSteps(episode.turns.map(stepOfTurn), expectationOf(task), {
-    ...options,
-    training_step: episode.training_step,
-  });
+  const scoring = { ...options, training_step: episode.training_step };
+  const score = scoreSteps(episode.turns.map(stepOfTurn), expectationOf(task), scoring);
+  // A curriculum changes them in the middle of a run: a reward is explained by its parts and these.
+  const weights = Object.entries(weightsOf(scoring)).map(([name, weight]) => [`reward_weights/${name}`, weight]);
+  return { ...score, metrics: { ...score.metrics, ...Object.fromEntries(weights) } };
 }
 
 /**
