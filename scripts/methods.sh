@@ -26,7 +26,7 @@ for method in $methods; do
   case $method in
     dapo) train dapo grpo $start --dapo ;;
     grpo) train grpo grpo $start --loss-type grpo --beta 0 ;;
-    gspo) train gspo grpo $start --gspo ;;
+    gspo) train gspo grpo $start --gspo --loss-type grpo --num-iterations 2 ;; # used once, its ratios would all be 1
     dr_grpo) train dr_grpo grpo $start --dr-grpo ;;
     dpo)
       done_already "rollouts-$seed" || trestle rollout --policy "model:$runs/sft-$seed/final" --split v3_81:train \

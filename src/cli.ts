@@ -18,6 +18,7 @@ import { runMerge } from "./merge.ts";
 import { createProgress } from "./metrics.ts";
 import { recipes } from "./recipes/index.ts";
 import type { Recipe, RunResult } from "./recipes/recipe.ts";
+import { goesOn } from "./recipes/training-run.ts";
 import { shownPath } from "./run-folder.ts";
 import { formatCheck, runDoctor } from "./setup/doctor.ts";
 import { runSetup } from "./setup/setup.ts";
@@ -315,8 +316,7 @@ function addRecipe(
     if (Object.keys(trainer).length > 0) given.trainer = { ...(given.trainer as object | undefined), ...trainer };
 
     const progress = createProgress();
-    // A run that goes on has its settings already.
-    const file = rest[0] ?? (given.resume === true ? null : recipe.defaultFile(given));
+    const file = rest[0] ?? (goesOn(given) ? null : recipe.defaultFile(given)); // such a run has its settings
     if (file && !rest[0]) progress.line(`settings: ${shownPath(file)}`);
     const loaded = loadConfig({
       recipe: recipe.name,

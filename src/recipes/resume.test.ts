@@ -137,6 +137,28 @@ describe("a run of grpo goes on to the same weights, tasks and trajectories", ()
   });
 });
 
+test(
+  "a run that was never begun begins, with the settings that it would have without --resume",
+  async () => {
+    const settingsOf = async (...more: string[]) => {
+      const { code, stdout } = await runCommand(
+        "grpo",
+        "--model",
+        "models/tiny",
+        "--dry-run",
+        "--json",
+        "--name",
+        "no-such",
+        ...more,
+      );
+      expect(code).toBe(0);
+      return (JSON.parse(stdout) as { config: Record<string, unknown> }).config;
+    };
+    expect({ ...(await settingsOf("--resume")), resume: false }).toEqual(await settingsOf());
+  },
+  LONG,
+);
+
 describe("what --resume refuses", () => {
   const resume = (name: string, ...more: string[]) =>
     runCommand("grpo", "configs/tiny/grpo.yaml", "--runs-dir", runs, "--name", name, ...settings, "--resume", ...more);

@@ -39,6 +39,12 @@ const NOT_SETTINGS = new Set(["name", "runs_dir", "python", ...Object.keys(resum
 /** Keys of TRL's config that say what is kept, not what is computed. */
 const NOT_COMPUTED = new Set(["save_steps", "save_strategy", "save_total_limit", "report_to"]);
 
+/** Whether flags mean a run that has begun already, and so has settings of its own. */
+export function goesOn({ resume, name, runs_dir }: Record<string, unknown>): boolean {
+  if (resume !== true) return false;
+  return name === undefined || existsSync(join(String(runs_dir ?? "runs"), String(name), "manifest.json"));
+}
+
 interface RunChoice {
   name: string | null;
   runs_dir: string;
