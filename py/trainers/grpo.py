@@ -15,6 +15,7 @@ from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.preflight import trainer_problems
 from trainers.rollout_func import RolloutSampler, rollout_metrics
+from trainers.vllm_sampler import attach_vllm, context_argument
 from trainers.wire import Host
 
 # Rewards of a group that lie closer than this are equal: what is left is float noise, and an optimizer that scales
@@ -156,6 +157,7 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
         "max_completion_length": sampling["max_episode_tokens"],
         "disable_tqdm": True,
         "logging_nan_inf_filter": False,  # a lost loss must be seen
+        **context_argument(policy.model, sampling, given),
     }
     args = on_one_device(GRPOConfig(**arguments))
     groups = args.generation_batch_size // args.num_generations
@@ -171,6 +173,8 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
         reward_funcs=env_reward,
     )
     trainer.mask_truncated = mask_truncated
+    if args.use_vllm:
+        attach_vllm(trainer, policy, request["model"])
     return trainer, sampler
 
 

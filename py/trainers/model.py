@@ -46,6 +46,7 @@ class Policy:
     dtype: torch.dtype  # of the computations; the weights of a fully trained model stay float32
     parameters: dict[str, int]  # total, trainable
     hardware: dict[str, Any]  # for the manifest
+    engine: Any = None  # the vLLM that samples in the model's place; None: the model samples
 
 
 def load_policy(request: dict, *, training: bool = True) -> Policy:

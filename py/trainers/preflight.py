@@ -15,14 +15,18 @@ import trl
 from packaging.version import Version
 from trl import GRPOConfig, SFTConfig
 
+from trainers import vllm_options
 from trainers.continuation import DialogueFormat
 from trainers.model import (
     UserError,
+    adapter_base,
     chat_format,
     check_lora,
     check_weights,
     context_limit,
     did_you_mean,
+    find_model,
+    is_adapter,
     load_model_config,
     load_tokenizer,
 )
@@ -71,7 +75,7 @@ ELSEWHERE_BY_RECIPE = {
         "repetition_penalty": "our sampler has none",
         "generation_kwargs": "our sampler takes temperature, top_p, top_k and min_p",
         "cache_implementation": "our sampler keeps its own cache",
-        "use_vllm": "rollouts are sampled with transformers",
+        **vllm_options.ELSEWHERE,
         "use_transformers_paged": "rollouts are sampled with our own cache",
         "use_transformers_continuous_batching": "rollouts are sampled with our own cache",
         "reward_weights": "weights are the environment's (env_options.reward_weights)",
@@ -89,6 +93,8 @@ CHOICES = {
         "importance_sampling_level": ["token", "sequence"],
         "scale_rewards": ["group", "batch", "none", True, False],
         "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
+        "vllm_mode": vllm_options.MODES,
+        "vllm_importance_sampling_mode": vllm_options.CORRECTION_MODES,
     },
 }
 REPORT_BACKENDS = ("none", "tensorboard", "wandb", "trackio")
@@ -116,6 +122,7 @@ def run(request: dict, host) -> dict:
             found, noted = budget_problems(longest, request["budgets"], limit)
             problems += found
             warned += noted
+        problems += vllm_problems(request, limit)
     except UserError as error:
         problems.append(str(error))
     except ValueError as error:  # a worked solution that the template cannot render
@@ -152,10 +159,18 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
     if not problems:
         problems += report_problems(trainer.get("report_to", "none"))
     if not problems and recipe == "grpo":
-        problems += group_problems(trainer)
+        problems += group_problems(trainer) + vllm_options.key_problems(trainer)
     if not problems:
         problems += value_problems(config_class, trainer)
     return problems, warned
+
+
+def vllm_problems(request: dict, limit: int | None) -> list[str]:
+    """As vllm_options.engine_problems, for a request; `limit`: positions of the model, None: it names none."""
+    limits = [each for each in (request["budgets"].get("max_context_tokens"), limit) if each]
+    source = find_model(request["model"])
+    served = adapter_base(source) if is_adapter(source) else request["model"]
+    return vllm_options.engine_problems(request["trainer"], served, min(limits, default=None))
 
 
 def type_problems(config_class, trainer: dict[str, Any], checked: typing.Container[str]) -> list[str]:

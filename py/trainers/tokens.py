@@ -46,11 +46,14 @@ class Transcript:
     logprobs: list[float] = field(default_factory=list)  # (C,) nats, of the sampling distribution; 0.0 where mask is 0
 
     def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float]) -> None:
-        """Appends what the policy wrote, ids as they were sampled. ValueError unless each has a finite logprob <= 0."""
+        """Appends what the policy wrote, ids as they were sampled. ValueError unless each has a logprob <= 0.
+
+        NaN: an engine gave none. The trainer then takes its own in that place, which is a ratio of 1.
+        """
         if len(ids) != len(logprobs):
             raise ValueError(f"{len(ids)} sampled ids came with {len(logprobs)} logprobs")
         for index, logprob in enumerate(logprobs):
-            if logprob is None or not math.isfinite(logprob) or logprob > 1e-3:
+            if logprob is None or logprob == -math.inf or logprob > 1e-3:
                 raise ValueError(f"sampled id {index} of {len(ids)} has the logprob {logprob}; expected a number <= 0")
         self.completion_ids += ids
         self.env_mask += [1] * len(ids)
