@@ -11,12 +11,11 @@ import warnings
 from typing import Any
 
 import torch
-import trl
-from packaging.version import Version
 from trl import GRPOConfig, SFTConfig
 
 from trainers import vllm_options
 from trainers.continuation import DialogueFormat
+from trainers.features import missing_features, version_warnings
 from trainers.model import (
     UserError,
     adapter_base,
@@ -32,9 +31,6 @@ from trainers.model import (
 )
 from trainers.tokens import transcript_of
 
-# Before 0.28 rollout_func is only called on the vLLM server's path: multi-turn sampling would silently disappear.
-OLDEST_TRL = Version("0.28.0")
-PINNED_TRL = Version("1.16.0")
 SPARE_TOKENS = 64  # added to what a worked solution needs where a budget is too small
 
 CONFIG_CLASSES = {"sft": SFTConfig, "grpo": GRPOConfig}
@@ -104,7 +100,7 @@ def run(request: dict, host) -> dict:
     """Checks everything that needs no weights. The result's `problems` are for the user to mend before the run."""
     recipe = request["recipe"]
     problems: list[str] = []
-    warned: list[str] = []
+    warned = version_warnings()
     if recipe in CONFIG_CLASSES:
         found, noted = trainer_problems(recipe, request["trainer"])
         problems += found
@@ -131,20 +127,14 @@ def run(request: dict, host) -> dict:
 
 
 def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Problems and warnings of the `trainer` block, and of the installed TRL."""
-    installed = Version(trl.__version__)
-    if installed < OLDEST_TRL:
-        return [f"TRL {installed} is installed; rollout functions need {OLDEST_TRL} or later. Run `setup`."], []
-    warned = []
-    if installed != PINNED_TRL:
-        warned.append(
-            f"TRL {installed} is installed; this project is tested with {PINNED_TRL}. Run `setup` for that one."
-        )
+    """Problems and warnings of the `trainer` block, and of the installed libraries."""
+    problems, warned = missing_features(recipe, use_vllm=bool(trainer.get("use_vllm")))
+    if problems:
+        return problems, warned
 
     config_class = CONFIG_CLASSES[recipe]
     known = [field.name for field in dataclasses.fields(config_class)]
     elsewhere = ELSEWHERE | ELSEWHERE_BY_RECIPE[recipe]
-    problems = []
     for key in trainer:
         if key in elsewhere:
             problems.append(f"trainer.{key} cannot be set here: {elsewhere[key]}.")
