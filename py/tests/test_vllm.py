@@ -441,6 +441,7 @@ class FakeLLM:
     def generate(self, prompts, sampling_params, use_tqdm):
         self.calls.append(("generate", len(prompts)))
         assert len(prompts) == len(sampling_params) and use_tqdm is False
+        assert not torch.is_autocast_enabled("cpu") and not torch.is_autocast_enabled("cuda")
         reply = [9, END]
         entries = [{8: SimpleNamespace(logprob=-0.1, rank=1), 9: SimpleNamespace(logprob=-2.0, rank=2)}, {END: None}]
         return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=reply, logprobs=entries)]) for _ in prompts]
@@ -472,7 +473,8 @@ def generation_of(llm, *, sleep):
 
 def test_an_engine_in_this_process_gives_ids_and_their_logprobs(vllm_module):
     llm = FakeLLM()
-    replies = ask(ColocatedEngine(generation_of(llm, sleep=False)), rows=2)
+    with torch.autocast("cuda" if torch.cuda.is_available() else "cpu", torch.bfloat16):  # as the loss is computed in
+        replies = ask(ColocatedEngine(generation_of(llm, sleep=False)), rows=2)
     assert [ids for ids, _ in replies] == [[9, END]] * 2
     for _, logprobs in replies:
         assert logprobs[0] == -2.0 and math.isnan(logprobs[1])  # TK-13, TK-12
@@ -542,6 +544,19 @@ def test_grpo_learns_from_a_server_that_follows_its_weights(served_trainer, tmp_
         for policy in (before, after)
         for name, value in policy.model.named_parameters()
     )
+
+
+def test_a_server_that_was_not_given_the_weights_shows(served_trainer, monkeypatch):
+    _, request = served_trainer
+    monkeypatch.setattr(StandInGeneration, "sync_weights", lambda self: None)
+    host = FakeHost()
+    grpo.run(request(), host)
+    assert host.logs[0]["metrics"]["sampling/sampling_logp_difference/mean"] > 0.1
+
+
+def test_qlora_is_refused_before_the_server_is_asked():
+    request = {"qlora": True, "trainer": {"use_vllm": True}}
+    assert "qlora" in preflight.vllm_problems(request, None)[0]
 
 
 def test_the_same_run_as_with_our_own_sampler(served_trainer, request_of, tmp_path):  # noqa: F811

@@ -157,6 +157,8 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
 
 def vllm_problems(request: dict, limit: int | None) -> list[str]:
     """As vllm_options.engine_problems, for a request; `limit`: positions of the model, None: it names none."""
+    if request.get("qlora") and request["trainer"].get("use_vllm"):
+        return ["use_vllm takes weights of 16 or 32 bits, and qlora keeps the base in 4: leave one of them out."]
     limits = [each for each in (request["budgets"].get("max_context_tokens"), limit) if each]
     source = find_model(request["model"])
     served = adapter_base(source) if is_adapter(source) else request["model"]

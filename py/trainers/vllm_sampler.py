@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
+import torch
 
 from trainers.continuation import DialogueFormat
 from trainers.model import Policy, UserError, context_limit
@@ -118,11 +119,13 @@ class ColocatedEngine:
 
         if self.asleep:  # a turn outside the trainer's own rollouts
             return self.awake(self.complete)(requests)
-        outputs = self.generation.llm.generate(
-            [{"prompt_token_ids": context} for context, _ in requests],
-            sampling_params=[VllmParams(**params) for _, params in requests],
-            use_tqdm=False,
-        )
+        # Rollouts are played under the loss's autocast; vLLM's graphs were built without.
+        with torch.autocast("cuda" if torch.cuda.is_available() else "cpu", enabled=False):
+            outputs = self.generation.llm.generate(
+                [{"prompt_token_ids": context} for context, _ in requests],
+                sampling_params=[VllmParams(**params) for _, params in requests],
+                use_tqdm=False,
+            )
         return [_read_output(output.outputs[0]) for output in outputs]
 
     def awake(self, rollout_func: Callable) -> Callable:
