@@ -256,7 +256,8 @@ export function cli(log: string, args: string[], env: NodeJS.ProcessEnv = {}, si
 async function jsonOf(started: Started): Promise<Record<string, unknown>> {
   const { code, stdout, tail } = await started.done;
   if (code !== 0) throw new Error(`exit code ${code}: ${lastLines(tail)}`);
-  const line = stdout.trim().split("\n").at(-1) ?? "";
+  // vLLM writes its log to stdout, also while it ends.
+  const line = stdout.split("\n").findLast((each) => each.startsWith("{")) ?? "";
   try {
     return JSON.parse(line) as Record<string, unknown>;
   } catch {
