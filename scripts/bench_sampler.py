@@ -74,9 +74,9 @@ def main() -> int:
     observation = "Observation: " + "x " * ((args.observation_tokens - 20) // 2)
     episodes = [{"task_id": task, "seed": 1, "trial": trial} for task in prompts for trial in range(args.group_size)]
     samplers = {
-        "generate": lambda model, chat, params, rows, host: AnewSampler(model, chat.end_ids, params),
-        "anew": lambda model, chat, params, rows, host: RereadingSampler(model, chat.end_ids, params, rows),
-        "cached": lambda model, chat, params, rows, host: CachedSampler(model, chat.end_ids, params, rows),
+        "generate": lambda model, chat, params, rows, host, engine: AnewSampler(model, chat.end_ids, params),
+        "anew": lambda model, chat, params, rows, host, engine: RereadingSampler(model, chat.end_ids, params, rows),
+        "cached": lambda model, chat, params, rows, host, engine: CachedSampler(model, chat.end_ids, params, rows),
     }
 
     def play(name):

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Every way of training, from the same SFT policy, on the tiny model, with one seed: scripts/methods.sh 42
 # Leaves runs/methods/<method>-<seed> and bench-<method>-<seed>; scripts/methods-table.ts makes the table of several
-# seeds. About 35 minutes a seed on one core. What is there already is not made again.
+# seeds. About 25 minutes a seed on one core. What is there already is not made again.
 set -eu
 seed=$1
 methods=${2:-"dapo grpo gspo dr_grpo dpo opd"}
@@ -22,12 +22,13 @@ train() { # NAME RECIPE FLAGS…
 done_already "sft-$seed" || trestle sft --seed "$seed" --name "sft-$seed"
 bench "sft-$seed"
 start="--model $runs/sft-$seed/final"
+steps="--max-steps ${STEPS:-70}"
 for method in $methods; do
   case $method in
-    dapo) train dapo grpo $start --dapo ;;
-    grpo) train grpo grpo $start --loss-type grpo --beta 0 ;;
-    gspo) train gspo grpo $start --gspo --loss-type grpo --num-iterations 2 ;; # used once, its ratios would all be 1
-    dr_grpo) train dr_grpo grpo $start --dr-grpo ;;
+    dapo) train dapo grpo $start $steps --dapo ;;
+    grpo) train grpo grpo $start $steps --loss-type grpo --beta 0 ;;
+    gspo) train gspo grpo $start $steps --gspo --loss-type grpo --num-iterations 2 ;; # used once, its ratios would all be 1
+    dr_grpo) train dr_grpo grpo $start $steps --dr-grpo ;;
     dpo)
       done_already "rollouts-$seed" || trestle rollout --policy "model:$runs/sft-$seed/final" --split v3_81:train \
         --env-options '{"prompt":"minimal"}' --repeat 8 --temperature 0.8 --seed 42 --max-turn-tokens 96 \

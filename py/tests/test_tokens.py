@@ -207,12 +207,18 @@ def test_tk14_ls11_environment_tokens_have_logprob_0_and_no_length():
 
 @pytest.mark.parametrize(
     ("ids", "logprobs"),
-    [([5, 6], [-1.0]), ([5, 6], [-1.0, None]), ([5], [math.nan]), ([5], [-math.inf]), ([5], [0.7])],
-    ids=["tr04 unequal lengths", "tk12 none", "nan", "impossible", "positive"],
+    [([5, 6], [-1.0]), ([5, 6], [-1.0, None]), ([5], [-math.inf]), ([5], [0.7])],
+    ids=["tr04 unequal lengths", "tk12 none", "impossible", "positive"],
 )
 def test_sampled_ids_come_with_their_logprobs(ids, logprobs):
     with pytest.raises(ValueError, match="logprob"):
         Transcript(prompt_ids=[1]).add_sampled(ids, logprobs)
+
+
+def test_tk12_a_logprob_that_no_engine_gave_is_nan():
+    transcript = Transcript(prompt_ids=[1])
+    transcript.add_sampled([5, 6], [-1.0, math.nan])
+    assert transcript.logprobs[0] == -1.0 and math.isnan(transcript.logprobs[1])
 
 
 # ------------------------------------------------------------------------------------------------ control tokens

@@ -11,12 +11,14 @@ PINGS = 100
 
 
 def run(request: dict, host: Host) -> dict:
-    """`request`: {"packages": [name]}. Versions are None where a package is missing.
+    """`request`: {"packages": [name], "features"?: true}. Versions are None where a package is missing.
 
     Returns {"packages": {name: version}, "torch": {"error"} or {"cuda_build", "devices", "threads"}, "nvidia_driver",
-    "ping_us"}; memory in bytes, `ping_us` the median time of an empty round trip to TypeScript, microseconds.
+    "ping_us"}; memory in bytes, `ping_us` the median time of an empty round trip to TypeScript, microseconds. With
+    `features`, which imports TRL, also {"features": {"problems", "warnings"}}: what the libraries lack for training.
     """
     return {
+        **({"features": _features()} if request.get("features") else {}),
         "packages": {name: _version(name) for name in request["packages"]},
         "torch": _torch(),
         # The driver without torch's help: a CPU build of torch on a machine with a GPU is worth a warning.
@@ -30,6 +32,14 @@ def _version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _features() -> dict:
+    from trainers.features import SET_BY_US, missing_features
+
+    found = [missing_features(recipe) for recipe in SET_BY_US]
+    problems, warned = ([text for each in found for text in each[part]] for part in (0, 1))
+    return {"problems": list(dict.fromkeys(problems)), "warnings": list(dict.fromkeys(warned))}
 
 
 def _torch() -> dict:

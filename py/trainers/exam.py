@@ -4,7 +4,9 @@ They go through the same rollout and the same rewards as training, have seeds of
 random numbers: a run with exams trains bit for bit like one without.
 """
 
+import contextlib
 import time
+from collections.abc import Iterator
 
 import torch
 from accelerate import PartialState
@@ -102,7 +104,8 @@ def play_exam(
     params = SamplingParams(**sampling, seed=stream_seed(seed, purpose, "sampling"))
     rollouts = []
     if own := episodes[state.process_index :: state.num_processes]:
-        with autocast(args, policy.device):
+        # Not by vLLM: its weights are those of before the last update until the next batch is sampled.
+        with autocast(args, policy.device), without_engine(policy):
             rollouts = play_batch(
                 policy,
                 policy.chat,
@@ -123,6 +126,15 @@ def play_exam(
     return {"episodes": len(episodes), "valid": len(rows)} | dict(
         zip(("mean_reward", "parse_rate", "success"), means, strict=True)
     )
+
+
+@contextlib.contextmanager
+def without_engine(policy: Policy) -> Iterator[None]:
+    engine, policy.engine = policy.engine, None
+    try:
+        yield
+    finally:
+        policy.engine = engine
 
 
 def autocast(args: TrainingArguments, device: torch.device):

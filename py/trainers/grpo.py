@@ -22,6 +22,7 @@ from trainers.reporting import reporting_arguments
 from trainers.rollout import Rollout
 from trainers.rollout_func import RolloutSampler, rollout_metrics, task_metrics
 from trainers.shaping import Shaping, advantage_sums, shape_advantages
+from trainers.vllm_sampler import attach_vllm, context_argument
 from trainers.wire import Host
 
 
@@ -240,6 +241,7 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
         "max_completion_length": sampling["max_episode_tokens"],
         "disable_tqdm": True,
         "logging_nan_inf_filter": False,  # a lost loss must be seen
+        **context_argument(policy.model, sampling, given),
     }
     args = on_one_device(GRPOConfig(**arguments))
     groups = args.generation_batch_size // args.num_generations
@@ -258,6 +260,8 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     shaping = dict(request.get("shaping") or {})
     trainer.kl_estimator = shaping.pop("kl_estimator", "k3")
     trainer.shaping = Shaping(**shaping)
+    if args.use_vllm:
+        attach_vllm(trainer, policy, request["model"])
     return trainer, sampler
 
 

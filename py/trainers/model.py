@@ -85,6 +85,7 @@ class Policy:
     parameters: dict[str, int]  # total, trainable
     hardware: dict[str, Any]  # for the manifest
     optim: str | None = None  # what hardware makes of trainer.optim; None: nothing
+    engine: Any = None  # the vLLM that samples in the model's place; None: the model samples
 
 
 def load_policy(request: dict, *, training: bool = True) -> Policy:

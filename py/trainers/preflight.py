@@ -13,14 +13,16 @@ from typing import Any
 
 import torch
 import trl
-from packaging.version import Version
 from trl import DPOConfig, GRPOConfig, SFTConfig
 
+from trainers import vllm_options
 from trainers.adapters import qlora_problems
 from trainers.continuation import DialogueFormat
 from trainers.dpo_options import LOSSES, adapter_problems, option_problems
+from trainers.features import missing_features, version_warnings
 from trainers.model import (
     UserError,
+    adapter_base,
     chat_format,
     check_lora,
     check_weights,
@@ -36,9 +38,6 @@ from trainers.reporting import report_problems
 from trainers.teacher import teacher_problems
 from trainers.tokens import transcript_of
 
-# Before 0.28 rollout_func is only called on the vLLM server's path: multi-turn sampling would silently disappear.
-OLDEST_TRL = Version("0.28.0")
-PINNED_TRL = Version("1.16.0")
 SPARE_TOKENS = 64  # added to what a worked solution needs where a budget is too small
 
 CONFIG_CLASSES = {
@@ -58,8 +57,12 @@ ELSEWHERE = {
     "eval_strategy": "training evaluates nothing; use `bench` on the checkpoints",
     "do_eval": "training evaluates nothing; use `bench` on the checkpoints",
     "push_to_hub": "a run writes to its folder only",
-    "resume_from_checkpoint": "a run always starts from --model",
+    "resume_from_checkpoint": "use --resume, which finds the newest whole checkpoint",
     "disable_tqdm": "progress is shown from the log",
+    "save_only_model": "a checkpoint holds all that a run needs to go on",
+    "ignore_data_skip": "a run that goes on (--resume) finds its place again",
+    "restore_callback_states_from_checkpoint": "a run that goes on (--resume) brings all memory back",
+    "enable_jit_checkpoint": "SIGTERM saves a checkpoint, always",
     "auto_find_batch_size": "a smaller batch would part groups; lower per_device_train_batch_size",
     "logging_nan_inf_filter": "a loss that is not finite always reaches the log",
     **dict.fromkeys(
@@ -107,7 +110,7 @@ ELSEWHERE_BY_RECIPE = {
         "repetition_penalty": "our sampler has none",
         "generation_kwargs": "our sampler takes temperature, top_p, top_k and min_p",
         "cache_implementation": "our sampler keeps its own cache",
-        "use_vllm": "rollouts are sampled with transformers",
+        **vllm_options.ELSEWHERE,
         "use_transformers_paged": "rollouts are sampled with our own cache",
         "use_transformers_continuous_batching": "rollouts are sampled with our own cache",
         "reward_weights": "weights are the environment's (env_options.reward_weights)",
@@ -164,6 +167,8 @@ CHOICES = {
         "importance_sampling_level": ["token", "sequence"],
         "scale_rewards": ["group", "batch", "none", True, False],
         "multi_objective_aggregation": ["sum_then_normalize", "normalize_then_sum"],
+        "vllm_mode": vllm_options.MODES,
+        "vllm_importance_sampling_mode": vllm_options.CORRECTION_MODES,
     },
     "opd": {},
 }
@@ -173,7 +178,7 @@ def run(request: dict, host) -> dict:
     """Checks everything that needs no weights. The result's `problems` are for the user to mend before the run."""
     recipe = request["recipe"]
     problems: list[str] = []
-    warned: list[str] = []
+    warned = version_warnings()
     effective: dict[str, Any] = {}
     if recipe in CONFIG_CLASSES:
         found, noted = trainer_problems(recipe, request["trainer"])
@@ -203,6 +208,7 @@ def run(request: dict, host) -> dict:
             found, noted = budget_problems(longest, request["budgets"], limit)
             problems += found
             warned += noted
+        problems += vllm_problems(request, limit)
     except UserError as error:
         problems.append(str(error))
     except ValueError as error:  # a row that the template cannot render
@@ -224,22 +230,14 @@ def _names_adapter(model: str) -> bool:
 
 
 def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Problems and warnings of the `trainer` block, and of the installed TRL."""
-    installed = Version(trl.__version__)
-    if installed < OLDEST_TRL:
-        return [f"TRL {installed} is installed; rollout functions need {OLDEST_TRL} or later. Run `setup`."], []
-    warned = []
-    if installed != PINNED_TRL:
-        warned.append(
-            f"TRL {installed} is installed; this project is tested with {PINNED_TRL}. Run `setup` for that one."
-        )
+    """Problems and warnings of the `trainer` block, and of the installed libraries."""
+    problems, warned = missing_features(recipe, use_vllm=bool(trainer.get("use_vllm")))
+    if problems:
+        return problems, warned
 
     config_class = CONFIG_CLASSES[recipe]
-    if config_class is None:
-        return [f"TRL {installed} is installed, which has no trainer for {recipe}. Run `setup` for {PINNED_TRL}."], []
     known = [field.name for field in dataclasses.fields(config_class)]
     elsewhere = ELSEWHERE | ELSEWHERE_BY_RECIPE[recipe]
-    problems = []
     for key in trainer:
         if key in elsewhere:
             problems.append(f"trainer.{key} cannot be set here: {elsewhere[key]}.")
@@ -253,7 +251,7 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
     if not problems:
         problems += report_problems(trainer)
     if not problems and recipe == "grpo":
-        problems += group_problems(trainer)
+        problems += group_problems(trainer) + vllm_options.key_problems(trainer)
     if not problems and recipe == "dpo":
         problems += option_problems(trainer)
     if not problems:
@@ -269,6 +267,16 @@ def choice_problems(config_class, key: str, value: Any, choices: list) -> list[s
         shown = ", ".join(str(choice) for choice in choices)
         return [f"trainer.{key} is '{wrong[0] if wrong else value}'; expected one of {shown}."]
     return []
+
+
+def vllm_problems(request: dict, limit: int | None) -> list[str]:
+    """As vllm_options.engine_problems, for a request; `limit`: positions of the model, None: it names none."""
+    if request.get("qlora") and request["trainer"].get("use_vllm"):
+        return ["use_vllm takes weights of 16 or 32 bits, and qlora keeps the base in 4: leave one of them out."]
+    limits = [each for each in (request["budgets"].get("max_context_tokens"), limit) if each]
+    source = find_model(request["model"])
+    served = adapter_base(source) if is_adapter(source) else request["model"]
+    return vllm_options.engine_problems(request["trainer"], served, min(limits, default=None))
 
 
 def type_problems(config_class, trainer: dict[str, Any], checked: typing.Container[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """TRL's `rollout_func`: plays a batch of tasks and hands it on, for every recipe that learns from rollouts."""
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -197,6 +198,9 @@ class RolloutSampler:
             replies = sum(rollout.turns for rollout in rollouts)
             stopped = sum(rollout.stopped_replies for rollout in rollouts)
             self.gauge.add("sampling/stopped_replies", stopped / max(replies, 1))
+        if self.policy.engine is not None:
+            missing = sum(math.isnan(logprob) for rollout in rollouts for logprob in rollout.logprobs)
+            self.gauge.add("sampling/missing_logprobs", missing)
         self.gauge.add("time/sampling_s", play_s - ask_s)
         self.gauge.add("time/environment_s", ask_s - bridge_s)
         self.gauge.add("time/bridge_s", bridge_s)

@@ -1,4 +1,4 @@
-"""Two samplers of turns behind one method (`turn`), which under the same seeds give the same tokens.
+"""Samplers of turns behind one method (`turn`); the two of this file give the same tokens under the same seeds.
 
 `CachedSampler` keeps the KV cache across turns and is the default; `AnewSampler` reads each turn's whole context again
 and serves the models whose cache cannot be kept (sliding windows, state spaces).
@@ -25,13 +25,19 @@ from transformers.cache_utils import Cache, DynamicLayer
 
 from trainers.continuation import DialogueFormat
 from trainers.sampling import Draws, IsOver, SamplingParams, sampling_mode
+from trainers.vllm_sampler import Engine, VllmSampler
 from trainers.wire import Host
 
 
 def make_sampler(
-    model: Any, chat: DialogueFormat, params: SamplingParams, rows: int, host: Host
-) -> CachedSampler | AnewSampler:
-    """The KV-cache sampler; where the model cannot be served by it the other, which is said once a model."""
+    model: Any, chat: DialogueFormat, params: SamplingParams, rows: int, host: Host, engine: Engine | None = None
+) -> CachedSampler | AnewSampler | VllmSampler:
+    """The KV-cache sampler; where the model cannot be served by it the other, which is said once a model.
+
+    engine: the vLLM that samples in the model's place; None: the model samples.
+    """
+    if engine is not None:
+        return VllmSampler(engine, chat, params)
     if model not in _CACHE_PROBLEMS:
         with sampling_mode(model):
             _CACHE_PROBLEMS[model] = cache_problem(model)

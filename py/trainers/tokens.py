@@ -47,11 +47,14 @@ class Transcript:
     reply_starts: list[int] = field(default_factory=list)  # (K,) where each reply begins in completion_ids
 
     def add_sampled(self, ids: Sequence[int], logprobs: Sequence[float]) -> None:
-        """Appends a reply of the policy, ids as they were sampled. ValueError unless each has a finite logprob <= 0."""
+        """Appends what the policy wrote, ids as they were sampled. ValueError unless each has a logprob <= 0.
+
+        NaN: an engine gave none. The trainer then takes its own in that place, which is a ratio of 1.
+        """
         if len(ids) != len(logprobs):
             raise ValueError(f"{len(ids)} sampled ids came with {len(logprobs)} logprobs")
         for index, logprob in enumerate(logprobs):
-            if logprob is None or not math.isfinite(logprob) or logprob > 1e-3:
+            if logprob is None or logprob == -math.inf or logprob > 1e-3:
                 raise ValueError(f"sampled id {index} of {len(ids)} has the logprob {logprob}; expected a number <= 0")
         self.reply_starts.append(len(self.completion_ids))
         self.completion_ids += ids

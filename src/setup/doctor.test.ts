@@ -3,7 +3,16 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { checkData, checkDevice, checkDisk, checkNode, checkPackages, formatCheck, runDoctor } from "./doctor.ts";
+import {
+  checkData,
+  checkDevice,
+  checkDisk,
+  checkFeatures,
+  checkNode,
+  checkPackages,
+  formatCheck,
+  runDoctor,
+} from "./doctor.ts";
 
 const venv = { path: ".venv/bin/python", why: "the project's .venv" };
 const other = { path: "/opt/python", why: "VIRTUAL_ENV, the active virtual environment" };
@@ -19,6 +28,7 @@ test("LN-06: the whole of it, with a real Python: interpreter and why, versions,
   expect(text).toMatch(/^ok +python +3\.\d+\.\d+, .*python.* \(.+\)$/m);
   expect(text).toMatch(/^ok +bridge +an empty round trip takes \d+ µs$/m);
   expect(text).toMatch(/^ok +device +/m);
+  expect(text).toMatch(/^ok +features +/m);
 });
 
 test("BR-21: a wrong interpreter is a failed check of one line, and the rest is still checked", async () => {
@@ -40,6 +50,13 @@ test("versions outside the pins warn, a missing package fails, a build of the pi
     { name: "peft", status: "fail", text: "not installed; expected 0.21.2", fix: "trestle setup --force" },
   ]);
   expect(checkPackages({ peft: "0.21.2" }, {}, other)[0]!.fix).toBe("/opt/python -m pip install peft==0.21.2");
+});
+
+test("features: what is missing fails, what cannot be seen warns, whatever the versions are", () => {
+  const check = (problems: string[], warnings: string[] = []) => checkFeatures({ features: { problems, warnings } });
+  expect(check([])).toMatchObject({ status: "ok" });
+  expect(check(["TRL 0.28.0 lacks a thing."])).toMatchObject({ status: "fail", text: "TRL 0.28.0 lacks a thing." });
+  expect(check([], ["TRL 2.0.0 may lack a thing."])).toMatchObject({ status: "warn", fix: "trestle setup --force" });
 });
 
 test.each([

@@ -33,6 +33,7 @@ interface PythonFacts {
   torch: { error: string } | { cuda_build: string | null; devices: Device[]; threads: number };
   nvidia_driver: boolean;
   ping_us: number;
+  features: { problems: string[]; warnings: string[] };
 }
 
 interface Device {
@@ -96,7 +97,7 @@ async function checkPython(interpreter: Interpreter, root: string): Promise<Chec
   try {
     const python = await startPython({ interpreter, stderr: "pipe" });
     try {
-      const request = { packages: Object.keys(pins) };
+      const request = { packages: Object.keys(pins), features: true };
       facts = await python.call("doctor", request, { answer: async () => ({}), deadline_ms: 180_000 });
     } finally {
       await python.close();
@@ -110,7 +111,7 @@ async function checkPython(interpreter: Interpreter, root: string): Promise<Chec
     status: "ok",
     text: `an empty round trip takes ${Math.round(facts.ping_us)} µs`,
   };
-  return [bridge, ...checkPackages(pins, facts.packages, interpreter), checkDevice(facts)];
+  return [bridge, ...checkPackages(pins, facts.packages, interpreter), checkFeatures(facts), checkDevice(facts)];
 }
 
 /** Versions outside the pins may work, but nobody has tried them; a missing package cannot. */
@@ -128,6 +129,16 @@ export function checkPackages(
     if (version.split("+")[0] !== pin) return { name, status: "warn", text: `${version}; tested with ${pin}`, fix };
     return { name, status: "ok", text: version };
   });
+}
+
+/** What training needs of the packages, whatever their versions are. */
+export function checkFeatures({ features }: Pick<PythonFacts, "features">): Check {
+  const name = "features";
+  const { problems, warnings } = features;
+  const fix = "trestle setup --force";
+  if (problems.length > 0) return { name, status: "fail", text: problems.join(" "), fix };
+  if (warnings.length > 0) return { name, status: "warn", text: warnings.join(" "), fix };
+  return { name, status: "ok", text: "the installed packages have all that training uses" };
 }
 
 export function checkDevice({ torch, nvidia_driver }: Pick<PythonFacts, "torch" | "nvidia_driver">): Check {
