@@ -37,7 +37,7 @@ request = {
     },
 }
 host = SimpleNamespace(round_trip_ms=0, crossing_ms=0, note=print)
-policy = SimpleNamespace(chat=SimpleNamespace(is_over=None))
+policy = SimpleNamespace(chat=SimpleNamespace(is_over=None), engine=None)
 sampler = rollout_func.RolloutSampler(request, policy, host, 4)
 trainer = SimpleNamespace(accelerator=accelerator, state=SimpleNamespace(global_step=0))
 rank = accelerator.process_index
