@@ -37,7 +37,12 @@ for method in $methods; do
         --env-options '{"prompt":"minimal"}' --split v3_81:train --output "$runs/pairs-$seed.jsonl"
       train dpo dpo $start --pairs "$runs/pairs-$seed.jsonl"
       ;;
-    opd) train opd opd $start --teacher "model:$runs/dapo-42/final" ;;
+    opd)
+      # Four times the student's SFT; of another seed.
+      done_already teacher || trestle sft --seed 41 --max-steps 480 --name teacher
+      bench teacher
+      train opd opd $start --teacher "model:$runs/teacher/final"
+      ;;
     *) echo "There is no method '$method'." >&2; exit 2 ;;
   esac
 done
