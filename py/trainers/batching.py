@@ -5,6 +5,8 @@ from collections.abc import Iterator
 import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from trainers.plan import stream_seed
+
 WINDOW = 16  # batches that are sorted by length together: enough to save padding, few enough to stay random
 
 Batch = dict[str, torch.Tensor]  # TRL's fields: (B, …) each, or a scalar that all micro-batches share
@@ -49,6 +51,15 @@ class ShuffledLengthBatches(LengthGroupedSampler):
     transformers' own sampler walks down from the longest row to the shortest, 50 batches at a time. Where lengths go
     with kinds of tasks, as in tool dialogues, a small model then forgets one kind while it learns the next.
     """
+
+    # Set where several processes share the rows: the order then follows from it and the epoch. Each would else draw an
+    # order of its own, and rows would be trained twice or never.
+    seed: int | None = None
+
+    def set_epoch(self, epoch: int) -> None:
+        """Called by accelerate's data loader."""
+        if self.seed is not None:
+            self.generator = torch.Generator().manual_seed(stream_seed(self.seed, "order", epoch))
 
     def __iter__(self) -> Iterator[int]:
         size = self.batch_size

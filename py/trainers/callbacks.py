@@ -14,6 +14,7 @@ import datasets
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
+from trainers import ranks
 from trainers.model import Policy, peak_memory_gib
 
 STOP_REQUESTED = "stop_requested"
@@ -50,12 +51,13 @@ class HostCallback(TrainerCallback):
         self.stop_reason = COMPLETED
 
     def on_step_end(self, args, state, control, **_):
-        if self.host.stop_requested and state.global_step < state.max_steps:
+        # Every rank must ask, and so stop in the same step.
+        if ranks.agree(self.host.stop_requested) and state.global_step < state.max_steps:
             self._stop(control)
 
     def on_log(self, args, state, control, logs, **_):
         metrics = {name: float(value) for name, value in logs.items() if isinstance(value, (int, float))}
-        metrics |= self.gauge.take()
+        metrics |= ranks.pooled(self.gauge.take())
         if state.is_world_process_zero:
             self.host.log(state.global_step, metrics)
         if not math.isfinite(metrics.get("loss", 0.0)):
@@ -63,7 +65,7 @@ class HostCallback(TrainerCallback):
             self.stop_reason = LOSS_NOT_FINITE
             control.should_save = False
             control.should_training_stop = True
-        elif self.host.stop_requested and state.global_step > 0 and not control.should_training_stop:
+        elif state.global_step > 0 and not control.should_training_stop and ranks.agree(self.host.stop_requested):
             self._stop(control)
 
     def _stop(self, control, reason: str = STOP_REQUESTED) -> None:
@@ -107,13 +109,14 @@ def train_and_save(trainer: Trainer, callback: HostCallback, policy: Policy, out
     """
     trainer.add_callback(callback)
     quiet_trainer(trainer)
-    begin = time.perf_counter()
-    train_loss = trainer.train().training_loss
-    train_s = time.perf_counter() - begin
-    if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
-        callback.stop_reason = LOSS_NOT_FINITE
-    if callback.stop_reason != LOSS_NOT_FINITE:
-        save_final(trainer, output_dir)
+    with ranks.watched():
+        begin = time.perf_counter()
+        train_loss = trainer.train().training_loss
+        train_s = time.perf_counter() - begin
+        if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
+            callback.stop_reason = LOSS_NOT_FINITE
+        if callback.stop_reason != LOSS_NOT_FINITE:
+            save_final(trainer, output_dir)
     return {
         "steps": trainer.state.global_step,
         "train_loss": train_loss,
@@ -134,6 +137,8 @@ def save_final(trainer: Trainer, output_dir: str) -> str:
     final, half = Path(output_dir) / "final", Path(output_dir) / "final.tmp"
     if trainer.is_world_process_zero():
         shutil.rmtree(half, ignore_errors=True)
+    if trainer.is_fsdp_enabled:  # checkpoints may be in shards, a model for others to load is whole
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     trainer.save_model(str(half))
     if trainer.is_world_process_zero():
         shutil.rmtree(half / "ref", ignore_errors=True)  # TRL's frozen copy of the adapter it started from
@@ -142,4 +147,5 @@ def save_final(trainer: Trainer, output_dir: str) -> str:
         trainer.model.generation_config.save_pretrained(str(half))
         shutil.rmtree(final, ignore_errors=True)
         half.rename(final)
+    trainer.accelerator.wait_for_everyone()  # no rank is done before the model is there
     return str(final)

@@ -10,6 +10,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
+from trainers import ranks
 from trainers.batching import deal_by_length
 from trainers.callbacks import REPLIES_CUT, HostCallback, quiet_libraries, train_and_save
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
@@ -38,10 +39,16 @@ def run(request: dict, host) -> dict:
     policy = load_policy(request)
     trainer, sampler = build_trainer(request, policy, host)
     result = train_and_save(trainer, RolloutCallback(host, sampler), policy, request["output_dir"])
+    rollouts, policy_tokens, invalid = map(
+        int, ranks.totals([sampler.rollouts, sampler.policy_tokens, sampler.invalid])
+    )
     return {
         **result,
-        "rollouts": sampler.rollouts,
-        "policy_tokens": sampler.policy_tokens,
+        "rollouts": rollouts,
+        "invalid": invalid,
+        "groups": trainer.groups,
+        "groups_without_signal": trainer.groups_without_signal,
+        "policy_tokens": policy_tokens,
         "sampling_s": sampler.play_s - sampler.ask_s,
         "ask_s": host.round_trip_ms / 1000,
         "bridge_s": host.crossing_ms / 1000,
@@ -71,11 +78,12 @@ class RolloutCallback(HostCallback):
         super().on_step_end(args, state, control)
 
     def _watch_cut_replies(self, control) -> None:
-        self._cut_steps = self._cut_steps + 1 if self.sampler.cut_share > CUT_SHARE else 0
+        cut_share = ranks.mean(self.sampler.cut_share)
+        self._cut_steps = self._cut_steps + 1 if cut_share > CUT_SHARE else 0
         if self._cut_steps not in (1, CUT_STEPS):
             return
         self.host.note(
-            f"{self.sampler.cut_share:.0%} of the replies were cut off by a token budget (max_turn_tokens is "
+            f"{cut_share:.0%} of the replies were cut off by a token budget (max_turn_tokens is "
             f"{self.sampler.request['sampling']['max_turn_tokens']}): the policy hardly gets to say anything whole. "
             + (f"Stopped after {CUT_STEPS} such steps." if self._cut_steps == CUT_STEPS else "")
         )
@@ -87,6 +95,7 @@ class RolloutTrainer(GRPOTrainer):
     """GRPOTrainer that trusts the environment about which rollouts count. The loss itself is untouched."""
 
     mask_truncated = False
+    groups = groups_without_signal = 0  # so far, of all processes
 
     def create_model_card(self, *_, **__):
         """None: the run folder has its own record."""
@@ -106,7 +115,7 @@ class RolloutTrainer(GRPOTrainer):
         output["tool_mask"] = output["tool_mask"] * keep.unsqueeze(1).to(output["tool_mask"].dtype)
         tokens = (output["completion_mask"] * output["tool_mask"]).sum()
         output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
-        self._metrics["train"]["rollout/masked"].append(1 - keep.float().mean().item())
+        self._metrics["train"]["rollout/masked"].append(1 - self.accelerator.gather(keep).float().mean().item())
         self._metrics["train"]["rollout/empty_step"].append(float(output["num_items_in_batch"].item() == 0))
         return output
 
@@ -135,6 +144,8 @@ class RolloutTrainer(GRPOTrainer):
         lowest = groups.nan_to_num(nan=math.inf).amin(dim=1)
         equal = highest - lowest <= EQUAL_REWARDS  # a group without a valid rollout has −inf − inf: equal too
         self._metrics["train"]["frac_reward_zero_std"][-1] = equal.float().mean().item()
+        self.groups += len(equal)
+        self.groups_without_signal += int(equal.sum())
         first = self.accelerator.process_index * len(rewards)
         return equal.repeat_interleave(self.num_generations)[first : first + len(rewards)]
 
@@ -147,6 +158,7 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     arguments = {
         "logging_steps": 1,
         "report_to": "none",
+        **ranks.arguments(),
         **given,
         **precision_arguments(policy, given),
         "output_dir": request["output_dir"],

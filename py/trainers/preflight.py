@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import io
 import math
+import os
 import tempfile
 import types
 import typing
@@ -12,6 +13,7 @@ from typing import Any
 
 import torch
 import trl
+from accelerate.state import AcceleratorState
 from packaging.version import Version
 from trl import GRPOConfig, SFTConfig
 
@@ -100,9 +102,11 @@ def run(request: dict, host) -> dict:
     problems: list[str] = []
     warned: list[str] = []
     if recipe in CONFIG_CLASSES:
-        found, noted = trainer_problems(recipe, request["trainer"])
+        processes = request.get("processes", 1)
+        found, noted = trainer_problems(recipe, request["trainer"], processes)
         problems += found
         warned += noted
+        problems += device_problems(request.get("local_processes", 1), request["trainer"])
 
     longest = None
     try:
@@ -123,8 +127,9 @@ def run(request: dict, host) -> dict:
     return {"ok": not problems, "problems": problems, "warnings": warned, "longest": longest}
 
 
-def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Problems and warnings of the `trainer` block, and of the installed TRL."""
+def trainer_problems(recipe: str, trainer: dict[str, Any], processes: int | None = None) -> tuple[list[str], list[str]]:
+    """Problems and warnings of the `trainer` block, and of the installed TRL. `processes`: of the run; None: ours."""
+    processes = processes or int(os.environ.get("WORLD_SIZE", 1))
     installed = Version(trl.__version__)
     if installed < OLDEST_TRL:
         return [f"TRL {installed} is installed; rollout functions need {OLDEST_TRL} or later. Run `setup`."], []
@@ -152,10 +157,21 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
     if not problems:
         problems += report_problems(trainer.get("report_to", "none"))
     if not problems and recipe == "grpo":
-        problems += group_problems(trainer)
+        problems += group_problems(trainer, processes)
     if not problems:
-        problems += value_problems(config_class, trainer)
+        problems += value_problems(config_class, trainer, processes)
     return problems, warned
+
+
+def device_problems(local_processes: int, trainer: dict[str, Any]) -> list[str]:
+    """Each process of a machine takes a GPU of its own, where there are GPUs."""
+    gpus = torch.cuda.device_count()
+    if gpus == 0 or trainer.get("use_cpu") or local_processes <= gpus:
+        return []
+    return [
+        f"{local_processes} processes on this machine, which has {gpus} GPU{'s' if gpus > 1 else ''}: each takes one. "
+        f"Set --nproc {gpus}, or CUDA_VISIBLE_DEVICES= to train on the CPU."
+    ]
 
 
 def type_problems(config_class, trainer: dict[str, Any], checked: typing.Container[str]) -> list[str]:
@@ -238,8 +254,8 @@ def report_problems(report_to) -> list[str]:
     return problems
 
 
-def group_problems(trainer: dict[str, Any]) -> list[str]:
-    """A generation batch must hold whole groups of at least 2 rollouts."""
+def group_problems(trainer: dict[str, Any], processes: int = 1) -> list[str]:
+    """A generation batch, of all processes, must hold whole groups of at least 2 rollouts."""
     defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
 
     def value(name: str):
@@ -252,20 +268,28 @@ def group_problems(trainer: dict[str, Any]) -> list[str]:
         return ["trainer.generation_batch_size and trainer.steps_per_generation say the same thing: set one of them."]
     batch, accumulation = value("per_device_train_batch_size"), value("gradient_accumulation_steps")
     rounds = value("steps_per_generation") or accumulation
-    rollouts = value("generation_batch_size") or batch * rounds
+    rollouts = value("generation_batch_size") or batch * rounds * processes
+    made = f"per_device_train_batch_size {batch} × {rounds}" + (f" × {processes} processes" if processes > 1 else "")
     if rollouts % group != 0:
         return [
-            f"{rollouts} rollouts a step (per_device_train_batch_size {batch} × {rounds}) do not divide into groups of "
-            f"{group} (num_generations). Make the batch a multiple of {group}, as "
+            f"{rollouts} rollouts a step ({made}) do not divide into groups of {group} (num_generations). "
+            f"Make the batch a multiple of {group}, as "
             f"{max(1, round(batch / group)) * group}."
         ]
     return []
 
 
-def value_problems(config_class, trainer: dict[str, Any]) -> list[str]:
-    """Builds the config class once: TRL and transformers check values as they build it."""
+def value_problems(config_class, trainer: dict[str, Any], processes: int = 1) -> list[str]:
+    """Builds the config class once: TRL and transformers check values as they build it.
+
+    Without the launcher's variables: the class would join the other processes. The batch stands for that of all.
+    """
     hidden = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), contextlib.redirect_stdout(hidden):
+    batch = "per_device_train_batch_size"
+    if processes > 1 and config_class is GRPOConfig:
+        trainer = {**trainer, batch: trainer.get(batch, GRPOConfig.per_device_train_batch_size) * processes}
+    quiet = contextlib.redirect_stdout(hidden)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), quiet, alone():
         warnings.simplefilter("ignore")
         hardware = {"use_cpu": not torch.cuda.is_available()}
         if not {"bf16", "fp16"} & trainer.keys():
@@ -275,6 +299,22 @@ def value_problems(config_class, trainer: dict[str, Any]) -> list[str]:
         except (TypeError, ValueError) as error:
             return [f"trainer: {config_class.__name__} refuses it: {error}"]
     return []
+
+
+@contextlib.contextmanager
+def alone() -> typing.Iterator[None]:
+    """Hides what a launcher set: what is built inside takes this process for the only one."""
+    names = [name for name in os.environ if name in LAUNCHERS or name.startswith(("ACCELERATE_", "FSDP_"))]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+        if hidden:
+            AcceleratorState._reset_state(reset_partial_state=True)
+
+
+LAUNCHERS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 
 def longest_solution(rows: list[dict], chat: DialogueFormat) -> dict[str, int]:

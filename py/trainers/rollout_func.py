@@ -23,6 +23,7 @@ class RolloutSampler:
         self.group = group  # rollouts a group
         self.gauge = Gauge()
         self.rollouts = 0
+        self.invalid = 0
         self.policy_tokens = 0
         self.play_s = 0.0  # all play, the host's time included
         self.ask_s = 0.0  # of it, waiting for the host
@@ -63,6 +64,7 @@ class RolloutSampler:
     def _count(self, rollouts: list[Rollout], play_s: float, ask_s: float, bridge_s: float) -> None:
         tokens = sum(rollout.policy_tokens for rollout in rollouts)
         self.rollouts += len(rollouts)
+        self.invalid += sum(rollout.reward is None for rollout in rollouts)
         self.policy_tokens += tokens
         self.play_s += play_s
         self.ask_s += ask_s

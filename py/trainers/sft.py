@@ -6,6 +6,7 @@ from datasets import Dataset
 from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTConfig, SFTTrainer
 
+from trainers import ranks
 from trainers.batching import ShuffledLengthBatches
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
@@ -24,7 +25,9 @@ class ExpertTrainer(SFTTrainer):
     def _get_train_sampler(self, train_dataset=None):
         sampler = super()._get_train_sampler(train_dataset)
         if isinstance(sampler, LengthGroupedSampler):
-            return ShuffledLengthBatches(sampler.batch_size, lengths=sampler.lengths)
+            batches = ShuffledLengthBatches(sampler.batch_size, lengths=sampler.lengths)
+            batches.seed = self.args.seed if self.args.world_size > 1 else None
+            return batches
         return sampler
 
 
@@ -58,6 +61,7 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
     arguments = {
         "logging_steps": 1,
         "report_to": "none",
+        **ranks.arguments(),
         **request["trainer"],
         **precision_arguments(policy, request["trainer"]),
         "output_dir": request["output_dir"],

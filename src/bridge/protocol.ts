@@ -187,6 +187,9 @@ export const entries = {
       lora,
       chat_template_kwargs: record,
       continuation,
+      /** Of the whole run, and of them on this machine. */
+      processes: z.int().positive().default(1),
+      local_processes: z.int().positive().default(1),
       /** Worked solutions to be measured; the longest ones where there are many. */
       gold: z.array(expertRow),
       /** null where the recipe has none. */
@@ -243,7 +246,16 @@ export const entries = {
       stages: z.array(z.strictObject({ from_step: count, task_ids: z.array(z.string()).min(1) })).default([]),
       sampling,
     }),
-    result: z.looseObject({ ...trained, rollouts: count, ask_s }),
+    result: z.looseObject({
+      ...trained,
+      /** Of all processes, as are the next three. */
+      rollouts: count,
+      invalid: count,
+      groups: count,
+      /** Groups whose valid rewards are all equal: they teach a group-relative trainer nothing. */
+      groups_without_signal: count,
+      ask_s,
+    }),
   },
   /** Plays episodes with a model, no training. */
   play: {

@@ -8,7 +8,7 @@ import { loadEnv } from "../envs/index.ts";
 import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
-import { openTrajectoryLog } from "../trajectory-log.ts";
+import { guestOf, nameForAll, noMetrics, openRankLog, outputOf } from "../world.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
@@ -55,6 +55,7 @@ const ALGORITHM_KEYS = [
 
 export const grpo = defineRecipe({
   name: "grpo",
+  several_processes: true,
   summary:
     "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, GSPO, Dr.GRPO by flags",
   examples: [
@@ -104,7 +105,7 @@ export const grpo = defineRecipe({
   preset: ({ dapo }) => (dapo === true ? { switch: "dapo", values: { trainer: { ...DAPO } } } : null),
 
   async run(given, context) {
-    const { progress } = context;
+    const { progress, world } = context;
     if (given.dynamic_sampling)
       throw new UserError("dynamic_sampling is not there yet: --dapo runs without it. Leave --dynamic-sampling out.");
     const env = await loadEnv(given.env);
@@ -112,11 +113,14 @@ export const grpo = defineRecipe({
     const tasks = await env.load(split, given.env_options);
     const continuation = env.continuation(given.env_options);
     const lora = loraOf(given, context.given);
-    const dir = join(given.runs_dir, given.name ?? freeName(given.runs_dir, `grpo-${env.name}`));
-    requireFree(dir);
+    const dir = join(
+      given.runs_dir,
+      nameForAll(given.name, world, () => freeName(given.runs_dir, `grpo-${env.name}`)),
+    );
+    if (world.rank === 0) requireFree(dir);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
-      ...groupProblems(given.trainer),
+      ...groupProblems(given.trainer, world.size),
       ...turnProblems(tasks, given.max_turns),
     ]);
     const { max_steps } = given.trainer;
@@ -130,7 +134,7 @@ export const grpo = defineRecipe({
     if (!config.stale_rates) refuseStaleRates(split, stale);
     for (const change of stale) progress.line(`The rates of ${split} were measured with ${change}.`);
 
-    const python = await startPython({ interpreter: config.python ?? undefined });
+    const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
@@ -143,26 +147,30 @@ export const grpo = defineRecipe({
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
 
       const algorithm = Object.fromEntries(ALGORITHM_KEYS.map((key) => [key, trainer[key] ?? "default"]));
-      const run = openRun({
-        dir,
-        recipe: "grpo",
-        config,
-        command: context.command,
-        seed: config.seed,
-        ...(await describePython(python)),
-        data: tasks.sources,
-        details: {
-          env: env.id,
-          split,
-          tasks: tasks.ids.length,
-          dapo: config.dapo,
-          dynamic_sampling: false,
-          algorithm,
-          curriculum: stages,
-        },
-      });
-      const metrics = openMetrics(run.path("metrics.jsonl"));
-      const log = openTrajectoryLog(run.path("trajectories", "rank-0.jsonl"));
+      const run =
+        world.rank > 0
+          ? guestOf("grpo", dir)
+          : openRun({
+              dir,
+              recipe: "grpo",
+              config,
+              command: context.command,
+              seed: config.seed,
+              ...(await describePython(python)),
+              data: tasks.sources,
+              details: {
+                env: env.id,
+                split,
+                tasks: tasks.ids.length,
+                processes: world.size,
+                dapo: config.dapo,
+                dynamic_sampling: false,
+                algorithm,
+                curriculum: stages,
+              },
+            });
+      const metrics = world.rank > 0 ? noMetrics : openMetrics(run.path("metrics.jsonl"));
+      const log = openRankLog(run, world);
       const served = serveEpisodes({
         tasks,
         log,
@@ -199,10 +207,11 @@ export const grpo = defineRecipe({
           if (result.steps > 0 && served.counters().finished === 0)
             throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
           const bridge_share = (python.stats().crossing_ms - before) / (1000 * result.train_s);
-          const { invalid, groups, groups_without_signal, answer_ms, env_ms } = served.counters();
+          const { invalid, groups, groups_without_signal } = result;
+          const { answer_ms, env_ms } = served.counters();
           return {
             result: { ...result, bridge_share, invalid, groups, groups_without_signal, answer_ms, env_ms },
-            report: () => writeReport(dir),
+            report: () => (world.rank === 0 ? writeReport(dir) : []),
             text: [
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,

@@ -1,3 +1,5 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
@@ -9,6 +11,7 @@ import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { openMetrics, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { freeName, openRun } from "../run-folder.ts";
+import { guestOf, nameForAll, noMetrics, outputOf } from "../world.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
@@ -36,6 +39,7 @@ const MAX_SHARE_TOO_LONG = 0.01;
 
 export const sft = defineRecipe({
   name: "sft",
+  several_processes: true,
   summary: "Supervised fine-tuning on worked solutions, loss on the policy's tokens only",
   examples: ["sft", "sft configs/sft-arxiv.yaml --lora --learning-rate 1e-4 --num-train-epochs 2"],
   config: z.object({
@@ -79,17 +83,20 @@ export const sft = defineRecipe({
   },
 
   async run(config, context) {
-    const { progress } = context;
+    const { progress, world } = context;
     const env = await loadEnv(config.env);
     const continuation = env.continuation(config.env_options);
     const lora = loraOf(config, context.given);
     const split = config.split ?? env.pairs?.split ?? env.splits[0]!;
     if (config.rows && context.given.has("split"))
       throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
-    const dir = join(config.runs_dir, config.name ?? freeName(config.runs_dir, `sft-${env.name}`));
+    const dir = join(
+      config.runs_dir,
+      nameForAll(config.name, world, () => freeName(config.runs_dir, `sft-${env.name}`)),
+    );
     const model = localPath(config.model);
     refuse(modelProblems(model));
-    requireFree(dir);
+    if (world.rank === 0) requireFree(dir);
     const { rows, manifest, data } = config.rows
       ? { ...readExpertRows(config.rows), data: { [config.rows]: fileHash(config.rows) } }
       : await expertRows();
@@ -100,7 +107,7 @@ export const sft = defineRecipe({
       return { ...expert, data: sources };
     }
 
-    const python = await startPython({ interpreter: config.python ?? undefined });
+    const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
       const { trainer, chat_template_kwargs, max_length } = config;
       const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length };
@@ -113,18 +120,24 @@ export const sft = defineRecipe({
       const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
       if (context.dry_run) return dryRun("sft", config, [`${dir}: ${size}`]);
 
-      const run = openRun({
-        dir,
-        recipe: "sft",
-        config,
-        command: context.command,
-        seed: config.seed,
-        ...(await describePython(python)),
-        data,
-        details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
-      });
-      const metrics = openMetrics(run.path("metrics.jsonl"));
-      const rows_path = run.path("rows.jsonl");
+      const details = { env: env.id, split: config.rows ? null : split, rows: rows.length, processes: world.size };
+      const run =
+        world.rank > 0
+          ? guestOf("sft", dir)
+          : openRun({
+              dir,
+              recipe: "sft",
+              config,
+              command: context.command,
+              seed: config.seed,
+              ...(await describePython(python)),
+              data,
+              details,
+            });
+      const metrics = world.rank > 0 ? noMetrics : openMetrics(run.path("metrics.jsonl"));
+      // Another rank may be on another machine, or be quicker than rank 0: it reads rows of its own.
+      const folder = world.rank > 0 ? mkdtempSync(join(tmpdir(), "trestle-rows-")) : null;
+      const rows_path = folder ? join(folder, "rows.jsonl") : run.path("rows.jsonl");
       writeExpertRows(rows_path, { rows, manifest });
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
       return await finishRun(run, [metrics], async () => {
@@ -150,11 +163,12 @@ export const sft = defineRecipe({
           onNote: progress.line,
         });
         const result = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
+        if (folder) rmSync(folder, { recursive: true });
         progress.end();
         const next = `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`;
         return {
           result,
-          report: () => writeReport(dir),
+          report: () => (world.rank === 0 ? writeReport(dir) : []),
           text: `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}\nmodel: ${run.path("final")}\n${next}`,
         };
       });
