@@ -86,8 +86,9 @@ export function createEnding(): Ending {
         note(failure);
         return code;
       }
+      if (with_another && !(rank === 1 && text.startsWith("Rank 0 "))) return code; // rank 0's Python has told it
       if (rank > 0) {
-        if (stopped || (with_another && !(rank === 1 && text.startsWith("Rank 0 ")))) return code;
+        if (stopped) return code;
         if (code === 2 && (await isEnded(TELL_MS))) return code;
       }
       const prefix = rank > 0 ? `[rank ${rank}] ` : "";

@@ -54,10 +54,15 @@ export async function runRanks({ interpreter, processes, argv, command }: Ranks)
     }
     stopReason = signal;
     stopAsked_ms = performance.now();
+    process.stderr.write(`${signal}: all ranks are asked to save and stop. Once more: stop at once.\n`);
     signalRanks(signal);
   }
 
-  process.on("exit", killAll).on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  const onExit = () => {
+    killAll();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  process.on("exit", onExit).on("SIGINT", onSignal).on("SIGTERM", onSignal);
   const watch = setInterval(onPoll, POLL_MS);
   let deadline_ms = Number.POSITIVE_INFINITY;
   function onPoll(): void {
@@ -79,7 +84,7 @@ export async function runRanks({ interpreter, processes, argv, command }: Ranks)
     return outcome.code;
   } finally {
     clearInterval(watch);
-    process.off("exit", killAll).off("SIGINT", onSignal).off("SIGTERM", onSignal);
+    process.off("exit", onExit).off("SIGINT", onSignal).off("SIGTERM", onSignal);
     rmSync(folder, { recursive: true, force: true });
   }
 }

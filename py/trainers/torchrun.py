@@ -5,11 +5,8 @@ tells it.
 """
 
 import json
-import os
+import logging
 import sys
-
-# Its warnings name processes and signals that the person who typed --nproc has never heard of.
-os.environ.setdefault("LOGLEVEL", "CRITICAL")
 
 from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
@@ -19,6 +16,7 @@ from torch.distributed.run import main
 def run(arguments: list[str]) -> int:
     """0: every rank ended well. 1: the file holds {rank: {"pid", "exitcode"}} of those that failed; -9: killed."""
     path, rest = arguments[1], arguments[2:]
+    logging.disable()  # it would name processes and signals of which the person who typed --nproc has never heard
     try:
         main(rest)
     except ChildFailedError as error:

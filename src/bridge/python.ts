@@ -272,7 +272,8 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
       killGroup();
       process.exit(128 + constants.signals[signal]);
     }
-    if (options.stderr === undefined || options.stderr === "inherit")
+    const told = process.env.TRESTLE_LAUNCHED !== undefined; // by --nproc, once for all ranks
+    if (!told && (options.stderr ?? "inherit") === "inherit")
       process.stderr.write(`${signal}: '${running.entry}' is asked to save and stop. Once more: stop at once.\n`);
     requestStop(signal);
   }
