@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { constants } from "node:os";
 import { join } from "node:path";
 import { writeWhole } from "./core/whole-file.ts";
 import type { World } from "./world.ts";
@@ -57,6 +58,8 @@ export function rankOutput(rank: number, folder = process.env[LAUNCHED]): string
 
 /** How long a rank waits for rank 0 to tell the mistake that both have found, before it tells it itself. */
 const TELL_MS = 15_000;
+/** How long a rank that ends because of another one waits for that one's own end: the first ends all. */
+const OTHER_ENDS_MS = 5_000;
 
 /** The end of this process's command. */
 export interface Ending {
@@ -71,10 +74,30 @@ export interface Ending {
 export function createEnding(): Ending {
   let rank = 0;
   let note: ((end: Failure) => void) | null = null;
+  let terminated = false;
+  let onTerminated: (() => void) | null = null;
+  function onSignal(): void {
+    terminated = true;
+    if (process.listenerCount("SIGTERM") > 1) return; // a call of Python's runs, and is asked to save first
+    if (onTerminated) onTerminated();
+    else process.exit(128 + constants.signals.SIGTERM);
+  }
+  /** Whether the launcher ends this process within `limit_ms`, as it does once another rank has ended in failure. */
+  function isEnded(limit_ms: number): Promise<boolean> {
+    if (terminated) return Promise.resolve(true);
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, limit_ms, false);
+      onTerminated = () => {
+        clearTimeout(timer);
+        resolve(true);
+      };
+    });
+  }
   return {
     join(world) {
       rank = world.rank;
       note = joinLaunch(rank);
+      if (world.size > 1) process.on("SIGTERM", onSignal);
     },
     done(code) {
       note?.({ code, text: "", with_another: false, stopped: false });
@@ -82,13 +105,12 @@ export function createEnding(): Ending {
     },
     async failed(failure) {
       const { code, text, with_another, stopped } = failure;
-      if (note) {
-        note(failure);
-        return code;
-      }
-      if (with_another && !(rank === 1 && text.startsWith("Rank 0 "))) return code; // rank 0's Python has told it
+      note?.(failure);
+      if (with_another) await isEnded(OTHER_ENDS_MS);
+      if (note) return code;
       if (rank > 0) {
-        if (stopped) return code;
+        const first = rank === 1 && text.startsWith("Rank 0 "); // of those that are left
+        if (stopped || (with_another && !first)) return code;
         if (code === 2 && (await isEnded(TELL_MS))) return code;
       }
       const prefix = rank > 0 ? `[rank ${rank}] ` : "";
@@ -96,17 +118,6 @@ export function createEnding(): Ending {
       return code;
     },
   };
-}
-
-/** Whether the launcher ends this process within `limit_ms`, as it does once another rank has failed. */
-function isEnded(limit_ms: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const timer = setTimeout(() => resolve(false), limit_ms);
-    process.once("SIGTERM", () => {
-      clearTimeout(timer);
-      resolve(true);
-    });
-  });
 }
 
 /**

@@ -157,7 +157,7 @@ export function outcomeOf(
     .sort((a, b) => a.time_ms - b.time_ms);
   const own = told.find(({ stopped }) => !stopped);
   if (own) {
-    const text = own.code === 2 || own.rank === 0 ? own.text : `${of(own.rank)}: ${own.text}`;
+    const text = own.code === 2 ? own.text : `${of(own.rank)}: ${own.text}`;
     return { code: own.code, text, rank: own.rank, killed: false };
   }
   if (stopReason && told[0]) return { ...none, code: told[0].code, text: told[0].text };

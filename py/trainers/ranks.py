@@ -20,8 +20,8 @@ import torch
 import torch.distributed as dist
 from accelerate import PartialState
 
-# What the process ends with when another rank is gone; python.ts knows it, and takes the last line for the reason.
-RANK_LOST_EXIT_CODE = 131
+# What the process ends with when another rank is gone, and what begins the line that says why: for python.ts.
+RANK_LOST_EXIT_CODE, REASON_MARK = 131, "\x1e"
 # How long an error waits for word that another rank is gone, of which it would then be a mere consequence.
 CONSEQUENCE_S = 1.0
 CONNECT_S = 20.0
@@ -101,10 +101,17 @@ def watched() -> Iterator[None]:
         yield
     except BaseException as error:
         time.sleep(CONSEQUENCE_S)  # the watch ends this process where another one is the cause
-        watch.leave(failed=f"{type(error).__name__}: {error}".strip().split("\n")[0])
+        watch.leave(failed=_why(error))
         raise
     else:
         watch.leave()
+
+
+def _why(error: BaseException) -> str:
+    """One line. The classes of our own errors say nothing to a person."""
+    own = type(error).__module__.startswith("trainers.") and str(error)
+    text = str(error) if own else f"{type(error).__name__}: {error}"
+    return text.strip().split("\n")[0].rstrip(".")
 
 
 def _connect() -> "Watch | None":
@@ -228,5 +235,5 @@ class Watch:
 
 
 def _end(text: str) -> None:
-    os.write(2, f"{text}\n".encode())  # the main thread may hold the lock of sys.stderr
+    os.write(2, f"{REASON_MARK}{text}\n".encode())  # the main thread may hold the lock of sys.stderr
     os._exit(RANK_LOST_EXIT_CODE)

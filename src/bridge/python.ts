@@ -145,8 +145,10 @@ const CLOSE_LIMIT_MS = 3_000;
 const SAME_SIGNAL_MS = 1_000;
 /** wire.py ends with it where a stop was asked for and its entry does not look at `stop_requested`. */
 const STOPPED_EXIT_CODE = 130;
-/** ranks.py ends with it where another process of the run is gone; its last line says which. */
+/** ranks.py ends with it where another process of the run is gone. */
 const RANK_LOST_EXIT_CODE = 131;
+/** Begins the line in which ranks.py says which, and why; for us alone. */
+const REASON_MARK = "\x1e";
 
 interface Wire {
   connect$(callback: Crossing, text: string, options: { $timeout: number }): Promise<string>;
@@ -243,7 +245,7 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
     if (closing) gone = new Error("Python was closed.");
     else if (stopReason && code === STOPPED_EXIT_CODE)
       gone = new Stopped(stopReason, `Stopped by ${stopReason}; there was nothing to save.`);
-    else if (code === RANK_LOST_EXIT_CODE) gone = new RankLost(lastLines.split("\n").at(-1));
+    else if (code === RANK_LOST_EXIT_CODE) gone = new RankLost(lastLines.slice(lastLines.lastIndexOf(REASON_MARK) + 1));
     else gone = new PythonDied(message, code, signal, lastLines);
     // pythonia would go on writing to the process that is gone, and bring this one down with it.
     pythonia.com.write = pythonia.com.writeRaw = () => {};
@@ -505,9 +507,11 @@ function hold(child: ChildProcess, on: boolean): void {
 function openOutput(target: string): { write(text: string): void; lastLines(): string; close(): void } {
   const file = target === "inherit" || target === "pipe" ? null : openSync(target, "a");
   let tail = "";
+  const reason = new RegExp(`${REASON_MARK}.*\n?`, "g");
   return {
-    write(text) {
-      tail = (tail + text).slice(-8192);
+    write(output) {
+      tail = (tail + output).slice(-8192);
+      const text = output.replace(reason, "");
       if (file !== null) writeSync(file, text);
       else if (target === "inherit") process.stderr.write(text);
     },
