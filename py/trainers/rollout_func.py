@@ -10,6 +10,7 @@ from trainers.model import Policy
 from trainers.plan import draw_prompts, plan_episodes, stage_at, stream_seed
 from trainers.rollout import Rollout, play_batch
 from trainers.sampling import SamplingParams
+from trainers.sharded import WholeCopy, is_sharded
 from trainers.wire import Host
 
 
@@ -28,6 +29,7 @@ class RolloutSampler:
         self.play_s = 0.0  # all play, the host's time included
         self.ask_s = 0.0  # of it, waiting for the host
         self.cut_share = 0.0  # of the last batch's replies, those that a token budget cut off
+        self._whole = WholeCopy(policy) if is_sharded(request.get("trainer") or {}) else None
         self._draw = (-1, -1)  # optimizer step, and how often it has sampled
 
     def __call__(self, prompts: list[str], trainer: Trainer) -> dict[str, list]:
@@ -44,10 +46,11 @@ class RolloutSampler:
         params = SamplingParams(**self.request["sampling"], seed=stream_seed(seed, "sampling", *self._draw))
 
         begin, asked_ms, crossing_ms = time.perf_counter(), self.host.round_trip_ms, self.host.crossing_ms
+        policy = self._whole.refreshed(trainer.model_wrapped) if self._whole else self.policy
         with trainer.accelerator.autocast():  # the precision that the loss is computed in
             rollouts = play_batch(
-                self.policy,
-                self.policy.chat,
+                policy,
+                policy.chat,
                 self.host,
                 episodes,
                 params,

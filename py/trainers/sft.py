@@ -13,6 +13,7 @@ from trainers.continuation import DialogueFormat
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.optimizers import MuonWithAdamW
 from trainers.preflight import trainer_problems
+from trainers.sharded import is_sharded
 from trainers.tokens import Transcript, transcript_of
 
 MAX_SHARE_TOO_LONG = 0.01
@@ -35,6 +36,8 @@ def run(request: dict, host) -> dict:
     """Trains `request["model"]` on the rows of `request["rows_path"]`; the trained model is in `final/`."""
     quiet_libraries()
     problems, warned = trainer_problems("sft", request["trainer"])
+    if request.get("matrix_learning_rate") is not None and is_sharded(request["trainer"]):
+        problems.append("matrix_learning_rate: Muon needs whole matrices, and FSDP takes them apart. Leave it out.")
     if problems:
         raise UserError(" ".join(problems))
     for text in warned:
