@@ -61,5 +61,6 @@ export async function launchRecipe(
 
 /** A command line without `--nproc N` or `--nproc=N`. */
 export function withoutProcesses(argv: readonly string[]): string[] {
-  return argv.filter((word, index) => !word.startsWith("--nproc") && argv[index - 1] !== "--nproc");
+  const own = (word: string | undefined) => word === "--nproc";
+  return argv.filter((word, index) => !own(word) && !own(argv[index - 1]) && !word.startsWith("--nproc="));
 }
