@@ -7,15 +7,17 @@ import { runBadCases } from "../eval/badcases/command.ts";
 import { compareLogs } from "../eval/compare-logs.ts";
 import { leftOutLines, scoreFile } from "../eval/score.ts";
 import { storedPrecisions } from "./bridge/protocol.ts";
-import { PythonError, Stopped } from "./bridge/python.ts";
+import { PythonDied, PythonError, RankLost, Stopped } from "./bridge/python.ts";
 import { type Flag, flagsOf, loadConfig, trainerFlags } from "./config.ts";
 import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { runData } from "./data.ts";
 import { buildSettings } from "./envs/arxiv/builder/settings.ts";
 import { loadEnv, protocols } from "./envs/index.ts";
+import { launchRecipe, readProcesses } from "./launch.ts";
 import { runMerge } from "./merge.ts";
 import { createProgress } from "./metrics.ts";
+import { createEnding, type Ending, type Failure, launchedCommand } from "./rank-process.ts";
 import { recipes } from "./recipes/index.ts";
 import type { Recipe, RunResult } from "./recipes/recipe.ts";
 import { goesOn } from "./recipes/training-run.ts";
@@ -24,13 +26,15 @@ import { formatCheck, runDoctor } from "./setup/doctor.ts";
 import { runSetup } from "./setup/setup.ts";
 import { readInput } from "./text-file.ts";
 import { parseJsonLines } from "./trajectory-log.ts";
+import { progressOf, readWorld } from "./world.ts";
 
-/** 0 good, 1 a gate failed or a run stopped by a guard, 2 the user's mistake, 3 our fault. */
-type ExitCode = 0 | 1 | 2 | 3;
+/** 0 good, 1 a gate failed or a run stopped by a guard, 2 the user's mistake, 3 our fault; above 128: killed. */
+type ExitCode = number;
 
 /** Runs one command line; `argv` without node and script. Results go to stdout, all else to stderr. */
 export async function main(argv: readonly string[]): Promise<ExitCode> {
   let exitCode: ExitCode = 0;
+  const ending = createEnding();
   const program = new Command("trestle")
     .description("Agentic reinforcement learning: environments in TypeScript, training in PyTorch.")
     .version(
@@ -38,7 +42,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     )
     .showHelpAfterError("(--help shows what there is)")
     .exitOverride();
-  const command = ["trestle", ...argv].join(" ");
+  const command = launchedCommand() ?? ["trestle", ...argv].join(" ");
 
   function add(name: string, summary: string, examples: readonly string[]): Command {
     return program
@@ -48,13 +52,18 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       .exitOverride();
   }
 
-  function finish(result: RunResult, json: boolean): void {
+  function finish(result: RunResult | number, json: boolean): void {
+    if (typeof result === "number") {
+      exitCode = result;
+      return;
+    }
     const lines = json ? result.json.map((line) => JSON.stringify(line)) : [result.text];
     process.stdout.write(lines.map((line) => `${line}\n`).join(""));
     exitCode = result.exit_code ?? 0;
   }
 
-  for (const recipe of recipes) addRecipe(add(recipe.name, recipe.summary, recipe.examples), recipe, command, finish);
+  for (const recipe of recipes)
+    addRecipe(add(recipe.name, recipe.summary, recipe.examples), recipe, { argv, command, ending, finish });
 
   add("setup", "Make the .venv and install the Python packages", ["setup", "setup --python python3.12 --force"])
     .option("--python <path>", "build it with this interpreter")
@@ -220,9 +229,9 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 
   try {
     await program.parseAsync(argv, { from: "user" });
-    return exitCode;
+    return ending.done(exitCode);
   } catch (error) {
-    return report(error);
+    return await ending.failed(readFailure(error));
   }
 }
 
@@ -283,13 +292,16 @@ function givenFlags(target: Command, flags: readonly Flag[]): Record<string, unk
   );
 }
 
+interface CommandLine {
+  argv: readonly string[];
+  command: string;
+  ending: Ending;
+  /** Takes what a command came to: a result to be printed, or the exit code of one that has printed. */
+  finish(result: RunResult | number, json: boolean): void;
+}
+
 /** Gives a recipe's command its flags, made from the recipe's schema. */
-function addRecipe(
-  target: Command,
-  recipe: Recipe,
-  command: string,
-  finish: (result: RunResult, json: boolean) => void,
-): void {
+function addRecipe(target: Command, recipe: Recipe, { argv, command, ending, finish }: CommandLine): void {
   const { instead } = recipe;
   if (instead !== undefined) {
     target.argument("[anything...]").allowUnknownOption().allowExcessArguments();
@@ -302,20 +314,31 @@ function addRecipe(
   target.argument("[config]", "a YAML file; flags win over it");
   const flags = addFlags(target, recipe.schema);
   target.option("--json", "print results as JSON lines; nothing else on stdout");
+  if (recipe.several_processes)
+    target.option(
+      "--nproc <number>",
+      "train in so many processes on this machine, one a GPU (docs/several-processes.md)",
+    );
   target.option("--dry-run", "check what can be checked before a model loads, print the resolved config, and stop");
   if (takesTrainer) {
     target.allowUnknownOption().allowExcessArguments();
     target.addHelpText("after", "\nAny other --flag is a key of TRL's config class, as --learning-rate 1e-5.");
   }
   target.action(async () => {
+    const world = readWorld();
+    if (world.size > 1 && !recipe.several_processes)
+      throw new UserError(
+        `${recipe.name} runs in one process, and WORLD_SIZE is ${world.size}. Leave out the launcher.`,
+      );
+    ending.join(world);
     const options = target.opts<Record<string, unknown>>();
     const given = givenFlags(target, flags);
-    const ours = [...flags.map(({ key }) => key), "json", "dry_run", "help"];
+    const ours = [...flags.map(({ key }) => key), "json", "dry_run", "nproc", "help"];
     const { trainer, rest } = trainerFlags(target.args, ours);
     if (rest.length > 1) throw new UserError(`${recipe.name} takes one config file; got ${rest.join(", ")}.`);
     if (Object.keys(trainer).length > 0) given.trainer = { ...(given.trainer as object | undefined), ...trainer };
 
-    const progress = createProgress();
+    const progress = progressOf(world, createProgress());
     const file = rest[0] ?? (goesOn(given) ? null : recipe.defaultFile(given)); // such a run has its settings
     if (file && !rest[0]) progress.line(`settings: ${shownPath(file)}`);
     const loaded = loadConfig({
@@ -325,8 +348,13 @@ function addRecipe(
       flags: given,
       presets: recipe.presets,
     });
-    const dry_run = options.dryRun === true;
-    finish(await recipe.run(loaded.config, { command, dry_run, progress, given: loaded.given }), options.json === true);
+    const context = { command, dry_run: options.dryRun === true, progress, given: loaded.given };
+    const processes = typeof options.nproc === "string" ? readProcesses(options.nproc) : 1;
+    const result =
+      processes > 1
+        ? await launchRecipe(recipe, loaded.config, context, { argv, processes })
+        : await recipe.run(loaded.config, { ...context, world });
+    finish(typeof result === "object" && world.rank > 0 ? (result.exit_code ?? 0) : result, options.json === true);
   });
 }
 
@@ -363,29 +391,20 @@ function readReply(protocol: string, where: string, value: unknown): Record<stri
   return { id, ...protocols[protocol]!(text) };
 }
 
-function report(error: unknown): ExitCode {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2; // it has told already
-  if (error instanceof UserError || (error instanceof PythonError && error.type === "UserError")) {
-    process.stderr.write(`${errorText(error).replace(/^UserError: /, "")}\n`);
-    return 2;
-  }
+/** The exit code of whatever a command threw, and what the person is told. */
+function readFailure(error: unknown): Failure {
+  const failure = (code: ExitCode, text: string) => ({ code, text, with_another: false, stopped: false });
+  if (error instanceof CommanderError) return failure(error.exitCode === 0 ? 0 : 2, ""); // it has told already
+  if (error instanceof UserError || (error instanceof PythonError && error.type === "UserError"))
+    return failure(2, errorText(error).replace(/^UserError: /, ""));
   const problem = (error as NodeJS.ErrnoException | null)?.code === "ENOENT" ? null : pathProblem(error);
-  if (problem) {
-    process.stderr.write(`${problem.message}\n`);
-    return 2;
-  }
-  if (error instanceof GuardError || error instanceof Stopped) {
-    process.stderr.write(`${error.message}\n`);
-    return 1;
-  }
-  const told =
-    error instanceof PythonError
-      ? `${error.message}\n${error.traceback}`
-      : error instanceof Error
-        ? error.stack
-        : String(error);
-  process.stderr.write(`${told}\n`);
-  return 3;
+  if (problem) return failure(2, problem.message);
+  if (error instanceof GuardError) return failure(1, error.message);
+  if (error instanceof Stopped) return { ...failure(1, error.message), stopped: true };
+  if (error instanceof RankLost) return { ...failure(3, error.message), with_another: true };
+  if (error instanceof PythonDied) return failure(3, error.message);
+  if (error instanceof PythonError) return failure(3, `${error.message}\n${error.traceback}`);
+  return failure(3, (error instanceof Error ? error.stack : undefined) ?? String(error));
 }
 
 /** Node's own exit code where the program waits for a promise that nothing can settle any more. */
@@ -398,7 +417,11 @@ export async function runProcess(): Promise<void> {
       if (error.code !== "EPIPE") throw error; // its reader has gone (`| head`): the work goes on
     });
   globalThis.console = new Console(process.stderr); // stdout is for results, whatever an environment prints
-  process.on("uncaughtException", (error) => process.exit(report(error))); // Node's own exit code would be a gate's
+  process.on("uncaughtException", (error) => {
+    const { code, text } = readFailure(error);
+    process.stderr.write(`${text}\n`);
+    process.exit(code); // Node's own exit code would be a gate's
+  });
   let settled = false;
   process.on("exit", (code) => {
     if (settled || (code !== 0 && code !== UNSETTLED)) return;

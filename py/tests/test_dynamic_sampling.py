@@ -475,7 +475,9 @@ def test_several_processes_decide_the_same_and_each_keeps_its_rows(monkeypatch, 
         def rank(process: int) -> None:
             host = SimpleNamespace(round_trip_ms=0, crossing_ms=0, played=[], notes=[])
             host.note = host.notes.append
-            sampler = RolloutSampler(request, SimpleNamespace(chat=SimpleNamespace(is_over=None), engine=None), host, group)
+            sampler = RolloutSampler(
+                request, SimpleNamespace(chat=SimpleNamespace(is_over=None), engine=None), host, group
+            )
             sampler.gather = ring.of(process)
             own = 2 * rows // processes
             accelerator = SimpleNamespace(

@@ -1,6 +1,9 @@
 """What is refused before a model loads, and what a refusal says."""
 
+import os
+
 import pytest
+import torch
 from fake_host import FakeHost, prompt_of
 from trainers import preflight
 from trainers.preflight import budget_problems, longest_run, trainer_problems
@@ -158,3 +161,35 @@ def test_loras_keys_and_target_modules_are_checked_without_weights(request_of):
     for lora, says in (({"target_modules": ["nope"]}, "lora.target_modules ['nope']"), ({"rank": 4}, "lora.rank")):
         (problem,) = preflight.run(request_of(lora=lora), FakeHost())["problems"]
         assert says in problem
+
+
+def test_a_batch_of_all_processes_holds_whole_groups(request_of):
+    trainer = {"per_device_train_batch_size": 2, "num_generations": 4}
+    assert trainer_problems("grpo", trainer, 2) == ([], [])
+    assert trainer_problems("grpo", {"per_device_train_batch_size": 4, "num_generations": 8}, 4) == ([], [])
+    ((problem,), _) = trainer_problems("grpo", {**trainer, "num_generations": 3}, 2)
+    assert problem.startswith("4 rollouts a step (per_device_train_batch_size 2 × 1 × 2 processes) do not divide")
+    assert preflight.run(request_of(trainer=trainer, processes=1), FakeHost())["problems"]
+    assert preflight.run(request_of(trainer=trainer, processes=2), FakeHost())["problems"] == []
+
+
+def test_checking_under_a_launcher_waits_for_no_other_process(monkeypatch):
+    place = {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"}
+    for name, value in {**place, "ACCELERATE_USE_FSDP": "true"}.items():
+        monkeypatch.setenv(name, value)
+    assert trainer_problems("grpo", {"per_device_train_batch_size": 4, "num_generations": 8}) == ([], [])
+    assert trainer_problems("sft", {}) == ([], [])
+    assert not torch.distributed.is_initialized()
+    assert {name: os.environ[name] for name in place} == place and os.environ["ACCELERATE_USE_FSDP"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("gpus", "processes", "trainer", "refused"),
+    [(1, 2, {}, True), (2, 2, {}, False), (0, 2, {}, False), (1, 2, {"use_cpu": True}, False), (1, 1, {}, False)],
+)
+def test_each_process_takes_a_gpu_of_its_own(monkeypatch, gpus, processes, trainer, refused):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    problems = preflight.device_problems(processes, trainer)
+    assert bool(problems) == refused
+    if refused:
+        assert problems[0].startswith("2 processes on this machine, which has 1 GPU: each takes one. Set --nproc 1,")

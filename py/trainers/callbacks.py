@@ -15,6 +15,7 @@ import datasets
 from transformers import PrinterCallback, Trainer, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
+from trainers import ranks
 from trainers.adapters import TrainedOnCallback, check_saved, write_trained_on
 from trainers.checkpoints import Checkpoints, Part
 from trainers.guards import REWARD_VARIANCE_DEAD, Guard
@@ -98,12 +99,13 @@ class HostCallback(TrainerCallback):
         self.stop_detail: str | None = None  # the guard's sentence
 
     def on_step_end(self, args, state, control, **_):
-        if self.host.stop_requested and state.global_step < state.max_steps:
+        # Every rank must ask, and so stop in the same step.
+        if ranks.agree(self.host.stop_requested) and state.global_step < state.max_steps:
             self._stop(control)
 
     def on_log(self, args, state, control, logs, **_):
         trainers_own = _numbers(logs)
-        logs.update(self.gauge.take())
+        logs.update(ranks.pooled(self.gauge.take()))
         metrics = _numbers(logs)
         if state.is_world_process_zero:
             self.host.log(state.global_step, metrics)
@@ -114,7 +116,7 @@ class HostCallback(TrainerCallback):
             control.should_training_stop = True
             return
         self._judge(state.global_step, trainers_own, control)  # the gauge's were judged when they were taken
-        if self.host.stop_requested and state.global_step > 0 and not control.should_training_stop:
+        if state.global_step > 0 and not control.should_training_stop and ranks.agree(self.host.stop_requested):
             self._stop(control)
 
     def state_dict(self) -> dict[str, Any]:
@@ -197,19 +199,21 @@ def train_and_save(
     quiet_trainer(trainer)
     if resume_from := request.get("resume_from"):
         checkpoints.load(resume_from)
-    try:
-        train_loss = trainer.train(resume_from_checkpoint=resume_from).training_loss
-    except RunStopped as stop:
-        train_loss, callback.stop_reason = None, stop.reason
-        if trainer.is_world_process_zero():
-            callback.host.note(str(stop))
-        trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)  # report back ends close
-    times = clock.state_dict()
-    if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
-        callback.stop_reason = LOSS_NOT_FINITE
-    untouched = train_loss is None and trainer.state.global_step == 0
-    if callback.stop_reason not in NOTHING_SAVED and not untouched:
-        save_final(trainer, output_dir, policy.hardware)
+    with ranks.watched():
+        try:
+            train_loss = trainer.train(resume_from_checkpoint=resume_from).training_loss
+        except RunStopped as stop:
+            train_loss, callback.stop_reason = None, stop.reason
+            if trainer.is_world_process_zero():
+                callback.host.note(str(stop))
+            # Report back ends close.
+            trainer.callback_handler.on_train_end(trainer.args, trainer.state, trainer.control)
+        times = clock.state_dict()
+        if callback.stop_reason == COMPLETED and not math.isfinite(train_loss):
+            callback.stop_reason = LOSS_NOT_FINITE
+        untouched = train_loss is None and trainer.state.global_step == 0
+        if callback.stop_reason not in NOTHING_SAVED and not untouched:
+            save_final(trainer, output_dir, policy.hardware)
     return {
         "steps": trainer.state.global_step,
         "train_loss": train_loss,
@@ -231,6 +235,8 @@ def save_final(trainer: Trainer, output_dir: str, hardware: dict[str, Any]) -> s
     final, half = Path(output_dir) / "final", Path(output_dir) / "final.tmp"
     if trainer.is_world_process_zero():
         shutil.rmtree(half, ignore_errors=True)
+    if trainer.is_fsdp_enabled:  # checkpoints may be in shards, a model for others to load is whole
+        trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
     trainer.save_model(str(half))
     if trainer.is_world_process_zero():
         shutil.rmtree(half / "ref", ignore_errors=True)  # TRL's frozen copy of the adapter it started from
@@ -242,4 +248,5 @@ def save_final(trainer: Trainer, output_dir: str, hardware: dict[str, Any]) -> s
             write_trained_on(half, hardware)
         shutil.rmtree(final, ignore_errors=True)
         half.rename(final)
+    trainer.accelerator.wait_for_everyone()  # no rank is done before the model is there
     return str(final)

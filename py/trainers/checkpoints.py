@@ -121,7 +121,7 @@ class TrainerMemory:
     losses: a run that goes on logs the numbers of one that never stopped.
     """
 
-    NAMES = ("_step", "_total_train_tokens")
+    NAMES = ("_step", "_total_train_tokens", "groups", "groups_without_signal")
     # Set back to nothing when training begins.
     SUMS = ("_tr_loss", "_total_loss_scalar", "_globalstep_last_logged")
 

@@ -10,6 +10,7 @@ import torch
 from datasets import Dataset
 from trl import GRPOConfig, GRPOTrainer
 
+from trainers import ranks
 from trainers.batching import deal_by_length, repeated
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.dynamic_sampling import EQUAL_REWARDS, pool_warnings
@@ -45,11 +46,17 @@ def run(request: dict, host) -> dict:
             host.note(text)
     callback = RolloutCallback(host, sampler)
     result = train_and_save(trainer, callback, policy, request, {"sampler": sampler})
+    rollouts, policy_tokens, invalid = map(
+        int, ranks.totals([sampler.rollouts, sampler.policy_tokens, sampler.invalid])
+    )
     return {
         **result,
         "verification": verify(request, policy, host, trainer.args, result),
-        "rollouts": sampler.rollouts,
-        "policy_tokens": sampler.policy_tokens,
+        "rollouts": rollouts,
+        "invalid": invalid,
+        "groups": trainer.groups,
+        "groups_without_signal": trainer.groups_without_signal,
+        "policy_tokens": policy_tokens,
         "dynamic_sampling": sampler.resampled,
         "sampling_s": sampler.play_s - sampler.ask_s,
     }
@@ -101,6 +108,7 @@ class RolloutTrainer(GRPOTrainer):
     """
 
     mask_truncated = False
+    groups = groups_without_signal = 0  # so far, of all processes
     shaping = Shaping()
     kl_estimator = "k3"
     _logps: torch.Tensor | None = None  # (B, T) of the loss that is being computed
@@ -123,7 +131,7 @@ class RolloutTrainer(GRPOTrainer):
         output["tool_mask"] = output["tool_mask"] * keep.unsqueeze(1).to(output["tool_mask"].dtype)
         tokens = (output["completion_mask"] * output["tool_mask"]).sum()
         output["num_items_in_batch"] = self.accelerator.gather(tokens).sum()
-        self._metrics["train"]["rollout/masked"].append(1 - keep.float().mean().item())
+        self._metrics["train"]["rollout/masked"].append(1 - self.accelerator.gather(keep).float().mean().item())
         self._metrics["train"]["rollout/empty_step"].append(float(output["num_items_in_batch"].item() == 0))
         if self.shaping.widens:
             output["advantages"] = self._shaped(inputs, output)
@@ -220,6 +228,8 @@ class RolloutTrainer(GRPOTrainer):
         lowest = groups.nan_to_num(nan=math.inf).amin(dim=1)
         equal = highest - lowest <= EQUAL_REWARDS  # a group without a valid rollout has −inf − inf: equal too
         self._metrics["train"]["frac_reward_zero_std"][-1] = equal.float().mean().item()
+        self.groups += len(equal)
+        self.groups_without_signal += int(equal.sum())
         first = self.accelerator.process_index * len(rewards)
         return equal.repeat_interleave(self.num_generations)[first : first + len(rewards)]
 
@@ -231,6 +241,7 @@ def build_trainer(request: dict, policy: Policy, host: Host) -> tuple[RolloutTra
     sampling = request["sampling"]
     arguments = {
         "logging_steps": 1,
+        **ranks.arguments(),
         **given,
         **reporting_arguments(request),
         **precision_arguments(policy, given),

@@ -5,6 +5,7 @@ import dataclasses
 import enum
 import io
 import math
+import os
 import tempfile
 import types
 import typing
@@ -13,6 +14,7 @@ from typing import Any
 
 import torch
 import trl
+from accelerate.state import AcceleratorState
 from trl import DPOConfig, GRPOConfig, SFTConfig
 
 from trainers import vllm_options
@@ -181,15 +183,17 @@ def run(request: dict, host) -> dict:
     warned = version_warnings()
     effective: dict[str, Any] = {}
     if recipe in CONFIG_CLASSES:
-        found, noted = trainer_problems(recipe, request["trainer"])
+        processes = request.get("processes", 1)
+        found, noted = trainer_problems(recipe, request["trainer"], processes)
         problems += found
         warned += noted
         if not problems:
-            effective = effective_values(CONFIG_CLASSES[recipe], request["trainer"])
+            effective = effective_values(CONFIG_CLASSES[recipe], request["trainer"], request.get("processes", 1))
             for check in (precision_problems, qlora_problems):
                 found, noted = check(request)
                 problems += found
                 warned += noted
+        problems += device_problems(request.get("local_processes", 1), request["trainer"])
     if recipe == "dpo" and (request.get("lora") is not None or _names_adapter(request["model"])):
         problems += adapter_problems(request["trainer"])
 
@@ -229,8 +233,9 @@ def _names_adapter(model: str) -> bool:
         return False  # said where the model's files are checked
 
 
-def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], list[str]]:
-    """Problems and warnings of the `trainer` block, and of the installed libraries."""
+def trainer_problems(recipe: str, trainer: dict[str, Any], processes: int | None = None) -> tuple[list[str], list[str]]:
+    """Problems and warnings of the `trainer` block and of the installed libraries. `processes`: of the run; None: ours."""
+    processes = processes or int(os.environ.get("WORLD_SIZE", 1))
     problems, warned = missing_features(recipe, use_vllm=bool(trainer.get("use_vllm")))
     if problems:
         return problems, warned
@@ -251,11 +256,11 @@ def trainer_problems(recipe: str, trainer: dict[str, Any]) -> tuple[list[str], l
     if not problems:
         problems += report_problems(trainer)
     if not problems and recipe == "grpo":
-        problems += group_problems(trainer) + vllm_options.key_problems(trainer)
+        problems += group_problems(trainer, processes) + vllm_options.key_problems(trainer)
     if not problems and recipe == "dpo":
         problems += option_problems(trainer)
     if not problems:
-        problems += value_problems(config_class, trainer)
+        problems += value_problems(config_class, trainer, processes)
     return problems, warned
 
 
@@ -277,6 +282,17 @@ def vllm_problems(request: dict, limit: int | None) -> list[str]:
     source = find_model(request["model"])
     served = adapter_base(source) if is_adapter(source) else request["model"]
     return vllm_options.engine_problems(request["trainer"], served, min(limits, default=None))
+
+
+def device_problems(local_processes: int, trainer: dict[str, Any]) -> list[str]:
+    """Each process of a machine takes a GPU of its own, where there are GPUs."""
+    gpus = torch.cuda.device_count()
+    if gpus == 0 or trainer.get("use_cpu") or local_processes <= gpus:
+        return []
+    return [
+        f"{local_processes} processes on this machine, which has {gpus} GPU{'s' if gpus > 1 else ''}: each takes one. "
+        f"Set --nproc {gpus}, or CUDA_VISIBLE_DEVICES= to train on the CPU."
+    ]
 
 
 def type_problems(config_class, trainer: dict[str, Any], checked: typing.Container[str]) -> list[str]:
@@ -345,8 +361,8 @@ def _is_a(value, kind: type) -> bool:
     return isinstance(value, int | float) if kind is float else isinstance(value, kind)
 
 
-def group_problems(trainer: dict[str, Any]) -> list[str]:
-    """A generation batch must hold whole groups of at least 2 rollouts."""
+def group_problems(trainer: dict[str, Any], processes: int = 1) -> list[str]:
+    """A generation batch, of all processes, must hold whole groups of at least 2 rollouts."""
     defaults = {field.name: field.default for field in dataclasses.fields(GRPOConfig)}
 
     def value(name: str):
@@ -359,33 +375,36 @@ def group_problems(trainer: dict[str, Any]) -> list[str]:
         return ["trainer.generation_batch_size and trainer.steps_per_generation say the same thing: set one of them."]
     batch, accumulation = value("per_device_train_batch_size"), value("gradient_accumulation_steps")
     rounds = value("steps_per_generation") or accumulation
-    rollouts = value("generation_batch_size") or batch * rounds
+    rollouts = value("generation_batch_size") or batch * rounds * processes
+    made = f"per_device_train_batch_size {batch} × {rounds}" + (f" × {processes} processes" if processes > 1 else "")
     if rollouts % group != 0:
         return [
-            f"{rollouts} rollouts a step (per_device_train_batch_size {batch} × {rounds}) do not divide into groups of "
-            f"{group} (num_generations). Make the batch a multiple of {group}, as "
+            f"{rollouts} rollouts a step ({made}) do not divide into groups of {group} (num_generations). "
+            f"Make the batch a multiple of {group}, as "
             f"{max(1, round(batch / group)) * group}."
         ]
     return []
 
 
-def value_problems(config_class, trainer: dict[str, Any]) -> list[str]:
+def value_problems(config_class, trainer: dict[str, Any], processes: int = 1) -> list[str]:
     """Builds the config class once: TRL and transformers check values as they build it."""
     try:
-        build_config(config_class, trainer)
+        build_config(config_class, trainer, processes)
     except (TypeError, ValueError) as error:
         return [f"trainer: {config_class.__name__} refuses it: {error}"]
     return []
 
 
-def effective_values(config_class, trainer: dict[str, Any]) -> dict[str, Any]:
+def effective_values(config_class, trainer: dict[str, Any], processes: int = 1) -> dict[str, Any]:
     """Every plain value of the config class as it is with these keys, what follows from them included.
 
     Not among them: what the run folder or the hardware decides.
     """
-    config = build_config(config_class, trainer)
+    config = build_config(config_class, trainer, processes)
     values = {field.name: getattr(config, field.name, None) for field in dataclasses.fields(config)}
     values = {name: value.value if isinstance(value, enum.Enum) else value for name, value in values.items()}
+    if processes > 1:
+        values[BATCH] = trainer.get(BATCH, getattr(config_class, BATCH))
     decided = {"output_dir", "use_cpu", "bf16", "fp16", "report_to"} - trainer.keys()
     return {
         name: value
@@ -394,14 +413,40 @@ def effective_values(config_class, trainer: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def build_config(config_class, trainer: dict[str, Any]):
+BATCH = "per_device_train_batch_size"
+
+
+def build_config(config_class, trainer: dict[str, Any], processes: int = 1):
+    """The config class as `processes` would have it, by one that stands for all: its batch is that of all.
+
+    Without the launcher's variables: the class would join the other processes.
+    """
     hidden = io.StringIO()
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), contextlib.redirect_stdout(hidden):
+    if processes > 1 and config_class is GRPOConfig:
+        trainer = {**trainer, BATCH: trainer.get(BATCH, getattr(config_class, BATCH)) * processes}
+    quiet = contextlib.redirect_stdout(hidden)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), quiet, alone():
         warnings.simplefilter("ignore")
         hardware = {"use_cpu": not torch.cuda.is_available()}
         if not {"bf16", "fp16"} & trainer.keys():
             hardware["bf16"] = False
         return config_class(**({"output_dir": folder, "report_to": "none"} | hardware | trainer))
+
+
+@contextlib.contextmanager
+def alone() -> typing.Iterator[None]:
+    """Hides what a launcher set: what is built inside takes this process for the only one."""
+    names = [name for name in os.environ if name in LAUNCHERS or name.startswith(("ACCELERATE_", "FSDP_"))]
+    hidden = {name: os.environ.pop(name) for name in names}
+    try:
+        yield
+    finally:
+        os.environ.update(hidden)
+        if hidden:
+            AcceleratorState._reset_state(reset_partial_state=True)
+
+
+LAUNCHERS = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
 
 
 def longest_solution(rows: list[dict], chat: DialogueFormat) -> dict[str, int]:

@@ -26,6 +26,7 @@ from trainers.model import Policy
 from trainers.plan import draw_prompts, plan_episodes, stage_at, stream_seed
 from trainers.rollout import Rollout, play_batch
 from trainers.sampling import SamplingParams
+from trainers.sharded import WholeCopy, is_sharded
 from trainers.wire import Host
 
 # What was played, by place: which of the batch's groups, those that replace others behind its own, and which member.
@@ -39,7 +40,7 @@ class RolloutSampler:
     and times are then of all that was played, the fields of the final batch alone.
     """
 
-    TOTALS = ("rollouts", "policy_tokens", "play_s", "ask_s")  # of the whole run, its earlier parts included
+    TOTALS = ("rollouts", "invalid", "policy_tokens", "play_s", "ask_s")  # of the whole run, its earlier parts included
 
     def __init__(self, request: dict, policy: Policy, host: Host, group: int):
         self.request = request
@@ -48,10 +49,13 @@ class RolloutSampler:
         self.group = group  # rollouts a group
         self.gauge = Gauge()
         self.rollouts = 0
+        self.invalid = 0
         self.policy_tokens = 0
         self.play_s = 0.0  # all play, the host's time included
         self.ask_s = 0.0  # of it, waiting for the host
         self.latest: list[Rollout] = []  # the last batch
+        self._whole = WholeCopy(policy) if is_sharded(request.get("trainer") or {}) else None
+        self._sampled = policy  # what plays: the policy, or a whole copy of one that is in parts on several processes
         self._draw = (-1, -1)  # optimizer step, and how often it has sampled
 
         given = request.get("dynamic_sampling")
@@ -97,6 +101,8 @@ class RolloutSampler:
             return {divmod(first + row, self.group): pair for row, pair in enumerate(pairs)}
 
         begin, asked_ms, crossing_ms = time.perf_counter(), self.host.round_trip_ms, self.host.crossing_ms
+        if self._whole:
+            self._sampled = self._whole.refreshed(trainer.model_wrapped)
         try:
             rows = play(prompts, first)
             if self.dynamic:
@@ -112,7 +118,7 @@ class RolloutSampler:
         seed = stream_seed(self.request["seed"], "sampling", *self._draw)
         with trainer.accelerator.autocast():  # the precision that the loss is computed in
             return play_batch(
-                self.policy,
+                self._sampled,
                 self.policy.chat,
                 self.host,
                 episodes,
@@ -189,6 +195,7 @@ class RolloutSampler:
         tokens = sum(rollout.policy_tokens for rollout in rollouts)
         self.latest = rollouts
         self.rollouts += len(rollouts)
+        self.invalid += sum(rollout.reward is None for rollout in rollouts)
         self.policy_tokens += tokens
         self.play_s += play_s
         self.ask_s += ask_s

@@ -7,6 +7,7 @@ from datasets import Dataset
 from transformers.trainer_pt_utils import LengthGroupedSampler
 from trl import SFTConfig, SFTTrainer
 
+from trainers import ranks
 from trainers.batching import shuffled
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
@@ -15,6 +16,7 @@ from trainers.model import Policy, UserError, load_policy, on_one_device, precis
 from trainers.optimizers import MuonWithAdamW
 from trainers.preflight import trainer_problems
 from trainers.reporting import reporting_arguments
+from trainers.sharded import is_sharded
 from trainers.tokens import Transcript, transcript_of
 
 MAX_SHARE_TOO_LONG = 0.01
@@ -35,6 +37,8 @@ def run(request: dict, host) -> dict:
     """Trains `request["model"]` on the rows of `request["rows_path"]`; the trained model is in `final/`."""
     quiet_libraries()
     problems, warned = trainer_problems("sft", request["trainer"])
+    if request.get("matrix_learning_rate") is not None and is_sharded(request["trainer"]):
+        problems.append("matrix_learning_rate: Muon needs whole matrices, and FSDP takes them apart. Leave it out.")
     if problems:
         raise UserError(" ".join(problems))
     for text in warned:
@@ -61,6 +65,7 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> Expert
     """The trainer, with what hardware and the run folder decide; the rest is TRL's names and defaults."""
     arguments = {
         "logging_steps": 1,
+        **ranks.arguments(),
         **request["trainer"],
         **reporting_arguments(request),
         **precision_arguments(policy, request["trainer"]),

@@ -324,6 +324,9 @@ export const entries = {
       ...adapted,
       chat_template_kwargs: record,
       continuation,
+      /** Of the whole run, and of them on this machine. */
+      processes: z.int().positive().default(1),
+      local_processes: z.int().positive().default(1),
       /** Worked solutions to be measured; the longest ones where there are many. */
       gold: z.array(expertRow),
       /** null where the recipe has none. */
@@ -422,8 +425,12 @@ export const entries = {
     }),
     result: z.looseObject({
       ...trained,
-      /** Played in all; with dynamic sampling those too that no step learnt from. */
+      /** Played in all, by all processes; with dynamic sampling those too that no step learnt from. */
       rollouts: count,
+      invalid: count,
+      /** Groups that steps learnt from, and those of them whose valid rewards are all equal, which teach nothing. */
+      groups: count,
+      groups_without_signal: count,
       /** Over all batches; null where it is off. */
       dynamic_sampling: z
         .looseObject({

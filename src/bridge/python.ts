@@ -117,6 +117,11 @@ export class PythonDied extends Error {
   }
 }
 
+/** Another process of the run ended, and Python with it: `message` says which, and why. */
+export class RankLost extends Error {
+  override name = "RankLost";
+}
+
 /** The caller's own clock ran out. Python works on: it cannot be interrupted, and later calls wait for it. */
 export class DeadlineError extends Error {
   override name = "DeadlineError";
@@ -140,6 +145,10 @@ const CLOSE_LIMIT_MS = 3_000;
 const SAME_SIGNAL_MS = 1_000;
 /** wire.py ends with it where a stop was asked for and its entry does not look at `stop_requested`. */
 const STOPPED_EXIT_CODE = 130;
+/** ranks.py ends with it where another process of the run is gone. */
+const RANK_LOST_EXIT_CODE = 131;
+/** Begins the line in which ranks.py says which, and why; for us alone. */
+const REASON_MARK = "\x1e";
 
 interface Wire {
   connect$(callback: Crossing, text: string, options: { $timeout: number }): Promise<string>;
@@ -236,6 +245,7 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
     if (closing) gone = new Error("Python was closed.");
     else if (stopReason && code === STOPPED_EXIT_CODE)
       gone = new Stopped(stopReason, `Stopped by ${stopReason}; there was nothing to save.`);
+    else if (code === RANK_LOST_EXIT_CODE) gone = new RankLost(lastLines.slice(lastLines.lastIndexOf(REASON_MARK) + 1));
     else gone = new PythonDied(message, code, signal, lastLines);
     // pythonia would go on writing to the process that is gone, and bring this one down with it.
     pythonia.com.write = pythonia.com.writeRaw = () => {};
@@ -259,20 +269,24 @@ export async function startPython(options: StartOptions = {}): Promise<Python> {
 
   function onSignal(signal: NodeJS.Signals) {
     if (stopReason && performance.now() - stopAsked_ms < SAME_SIGNAL_MS) return;
+    if (child.exitCode !== null || child.signalCode !== null) return; // its end is about to be told
     if (!running || stopReason) {
       killGroup();
       process.exit(128 + constants.signals[signal]);
     }
-    process.stderr.write(`${signal}: '${running.entry}' is asked to save and stop. Once more: stop at once.\n`);
+    const told = process.env.TRESTLE_LAUNCHED !== undefined; // by --nproc, once for all ranks
+    if (!told && (options.stderr ?? "inherit") === "inherit")
+      process.stderr.write(`${signal}: '${running.entry}' is asked to save and stop. Once more: stop at once.\n`);
     requestStop(signal);
   }
 
-  // The `tsx` command and scripts/with-setup.mjs run us as their child and pass signals on. When such a parent is
-  // killed, nobody is left to stop us.
+  // The `tsx` command, scripts/with-setup.mjs and torch's launcher run us as their child and pass signals on. When such
+  // a parent is killed, nobody is left to stop us.
   const parent = process.ppid;
   const underTsx = process.execArgv.some((argument) => argument.includes(join("tsx", "dist", "preflight")));
   const underOurs = process.env.TRESTLE_LAUNCHER === String(parent);
-  const parentWatch = underTsx || underOurs ? setInterval(onParentGone, 1_000).unref() : undefined;
+  const underTorch = process.env.TORCHELASTIC_RUN_ID !== undefined; // torchrun, accelerate launch
+  const parentWatch = underTsx || underOurs || underTorch ? setInterval(onParentGone, 1_000).unref() : undefined;
   function onParentGone() {
     if (process.ppid === parent) return;
     killGroup();
@@ -493,9 +507,11 @@ function hold(child: ChildProcess, on: boolean): void {
 function openOutput(target: string): { write(text: string): void; lastLines(): string; close(): void } {
   const file = target === "inherit" || target === "pipe" ? null : openSync(target, "a");
   let tail = "";
+  const reason = new RegExp(`${REASON_MARK}.*\n?`, "g");
   return {
-    write(text) {
-      tail = (tail + text).slice(-8192);
+    write(output) {
+      tail = (tail + output).slice(-8192);
+      const text = output.replace(reason, "");
       if (file !== null) writeSync(file, text);
       else if (target === "inherit") process.stderr.write(text);
     },

@@ -9,6 +9,7 @@ import { loadEnv } from "../envs/index.ts";
 import { writeRows } from "../expert-rows.ts";
 import { shortNumber, summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
 import { openExam } from "./exams.ts";
 import { loadPairs, longerSides } from "./pairs.ts";
@@ -18,7 +19,6 @@ import {
   describePython,
   dryRun,
   envKeys,
-  envStem,
   fileHash,
   finishRun,
   isTinyModel,
@@ -88,6 +88,7 @@ const config = z.object({
 
 export const dpo = defineRecipe({
   name: "dpo",
+  several_processes: true,
   summary: "Direct Preference Optimization (arXiv:2305.18290) on pairs of the policy's own trajectories",
   examples: [
     "dpo --pairs runs/dpo-pairs.jsonl",
@@ -103,8 +104,8 @@ export const dpo = defineRecipe({
   },
 
   async run(asked, context) {
-    const { progress } = context;
-    const planned = planRun("dpo", `dpo-${envStem(asked.env)}`, asked, context, config);
+    const { progress, world } = context;
+    const planned = planRun("dpo", asked, context, config);
     if (planned.done) return planned.done;
     const { dir, config: given } = planned;
     const env = await loadEnv(given.env);
@@ -123,7 +124,7 @@ export const dpo = defineRecipe({
     const model = given.model === null ? await startingPolicy(given, context) : localPath(given.model);
     const settings = { ...given, model };
 
-    const python = await startPython({ interpreter: settings.python ?? undefined });
+    const python = await startPython({ stderr: outputOf(world), interpreter: settings.python ?? undefined });
     try {
       const { trainer, chat_template_kwargs, max_length } = settings;
       const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length };
@@ -182,7 +183,7 @@ export const dpo = defineRecipe({
         const served = serveEpisodes({
           tasks: null,
           log: null,
-          exams: { verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")) },
+          exams: { verification: openExam(tasks, () => training.log("verification")) },
           onLog(step, values) {
             metrics.write(step, values);
             progress.status(`dpo: ${summarizePoint(step, values, shown)}`);
@@ -199,7 +200,7 @@ export const dpo = defineRecipe({
             `${shortNumber(before)} → ${after === null ? "lost" : shortNumber(after)}`;
           return {
             result,
-            report: () => writeReport(dir),
+            report: () => (world.rank === 0 ? writeReport(dir) : []),
             text: [
               `dpo: ${result.steps} steps on ${result.pairs} pairs, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
               `margin ${change(margin_before, margin_after)}, pairs told apart ${accuracy_after === null ? "lost" : shortNumber(accuracy_after)}, ` +

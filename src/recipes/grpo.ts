@@ -6,8 +6,11 @@ import { errorText } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+
 import { writeRewardSummary } from "../reward-summary.ts";
+import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
+
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
 import { openExam } from "./exams.ts";
@@ -20,7 +23,6 @@ import {
   describePython,
   dryRun,
   envKeys,
-  envStem,
   episodeKeys,
   finishRun,
   groupProblems,
@@ -43,6 +45,7 @@ import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts
 
 export const grpo: Recipe = defineRecipe({
   name: "grpo",
+  several_processes: true,
   summary: "Group Relative Policy Optimization on environment rollouts (arXiv:2402.03300); --dapo, --gspo, --dr-grpo",
   examples: [
     "grpo --dapo",
@@ -89,8 +92,8 @@ export const grpo: Recipe = defineRecipe({
   presets: presetsOf,
 
   async run(asked, context) {
-    const { progress } = context;
-    const planned = planRun("grpo", `grpo-${envStem(asked.env)}`, asked, context, grpo.schema);
+    const { progress, world } = context;
+    const planned = planRun("grpo", asked, context, grpo.schema);
     if (planned.done) return planned.done;
     const { dir, config: given } = planned;
     const dynamic_sampling = dynamicSamplingOf(given, planned.given);
@@ -102,7 +105,7 @@ export const grpo: Recipe = defineRecipe({
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
       ...optionProblems(given, planned.given),
-      ...groupProblems(given.trainer),
+      ...groupProblems(given.trainer, world.size),
       ...turnProblems(tasks, given.max_turns),
     ]);
     const { guards, canary } = await guardsOf(given, planned.given, env, tasks);
@@ -117,7 +120,7 @@ export const grpo: Recipe = defineRecipe({
     if (!config.stale_rates) refuseStaleRates(split, stale);
     for (const change of stale) progress.line(`The rates of ${split} were measured with ${change}.`);
 
-    const python = await startPython({ interpreter: config.python ?? undefined });
+    const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
@@ -133,6 +136,7 @@ export const grpo: Recipe = defineRecipe({
         env: env.id,
         split,
         tasks: tasks.ids.length,
+        processes: world.size,
         dynamic_sampling,
         algorithm: algorithmOf(config, effective),
         curriculum: stages,
@@ -146,13 +150,13 @@ export const grpo: Recipe = defineRecipe({
       );
       const { run, metrics } = training;
       const exams = {
-        ...(canary && { canary: openExam(canary, () => training.log("canary/rank-0.jsonl")) }),
-        verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")),
+        ...(canary && { canary: openExam(canary, () => training.log("canary")) }),
+        verification: openExam(tasks, () => training.log("verification")),
       };
       const served = serveEpisodes({
         tasks,
         exams,
-        log: training.log("trajectories/rank-0.jsonl"),
+        log: training.log("trajectories"),
         counters: training.counters,
         onCheckpoint: training.onCheckpoint,
         max_turns: config.max_turns ?? undefined,
@@ -193,10 +197,11 @@ export const grpo: Recipe = defineRecipe({
           if (result.steps > 0 && served.counters().finished === 0)
             throw new Error("The trainer took steps without playing an episode: its rollout function was not called.");
           const bridge_share = result.bridge_s / result.train_s;
-          const { invalid, groups, groups_without_signal, answer_ms, env_ms } = served.counters();
+          const { answer_ms, env_ms } = served.counters();
+          const { invalid, groups, groups_without_signal } = result;
           return {
             result: { ...result, bridge_share, invalid, groups, groups_without_signal, answer_ms, env_ms },
-            report: () => writeReport(dir),
+            report: () => (world.rank === 0 ? writeReport(dir) : []),
             text: [
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
@@ -207,9 +212,10 @@ export const grpo: Recipe = defineRecipe({
         } finally {
           await served.closeAll();
           // However it ended, and never in place of the error that ended it.
-          await writeRewardSummary(dir).catch((error: unknown) =>
-            progress.line(`no reward summary: ${errorText(error)}`),
-          );
+          if (world.rank === 0)
+            await writeRewardSummary(dir).catch((error: unknown) =>
+              progress.line(`no reward summary: ${errorText(error)}`),
+            );
         }
       });
     } finally {

@@ -7,6 +7,7 @@ import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 import { writeRewardSummary } from "../reward-summary.ts";
+import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
 import { openExam } from "./exams.ts";
 import { guardKeys, guardsOf } from "./guards.ts";
@@ -16,7 +17,6 @@ import {
   describePython,
   dryRun,
   envKeys,
-  envStem,
   episodeKeys,
   finishRun,
   isTinyModel,
@@ -39,6 +39,7 @@ import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts
 
 export const opd: Recipe = defineRecipe({
   name: "opd",
+  several_processes: true,
   summary: "On-policy distillation (arXiv:2306.13649): the student plays, a teacher scores each of its tokens",
   examples: [
     "opd",
@@ -81,8 +82,8 @@ export const opd: Recipe = defineRecipe({
   },
 
   async run(asked, context) {
-    const { progress } = context;
-    const planned = planRun("opd", `opd-${envStem(asked.env)}`, asked, context, opd.schema);
+    const { progress, world } = context;
+    const planned = planRun("opd", asked, context, opd.schema);
     if (planned.done) return planned.done;
     const { dir, config: given } = planned;
     if (given.lmbda !== 1)
@@ -108,7 +109,11 @@ export const opd: Recipe = defineRecipe({
     const model = student ?? (await startingPolicy(given, context));
     const config = { ...given, model, split, teacher: teacher.name };
 
-    const python = await startPython({ interpreter: config.python ?? undefined, env: teacher.env });
+    const python = await startPython({
+      stderr: outputOf(world),
+      interpreter: config.python ?? undefined,
+      env: teacher.env,
+    });
     try {
       const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
@@ -142,13 +147,13 @@ export const opd: Recipe = defineRecipe({
       );
       const { run, metrics } = training;
       const exams = {
-        ...(canary && { canary: openExam(canary, () => training.log("canary/rank-0.jsonl")) }),
-        verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")),
+        ...(canary && { canary: openExam(canary, () => training.log("canary")) }),
+        verification: openExam(tasks, () => training.log("verification")),
       };
       const served = serveEpisodes({
         tasks,
         exams,
-        log: training.log("trajectories/rank-0.jsonl"),
+        log: training.log("trajectories"),
         counters: training.counters,
         onCheckpoint: training.onCheckpoint,
         max_turns: config.max_turns ?? undefined,
@@ -186,7 +191,7 @@ export const opd: Recipe = defineRecipe({
           const calls = teacher.request.kind === "api" ? `, ${result.teacher_calls} calls` : "";
           return {
             result: { ...result, bridge_share, invalid, answer_ms, env_ms },
-            report: () => writeReport(dir),
+            report: () => (world.rank === 0 ? writeReport(dir) : []),
             text: [
               `opd: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `teacher: ${teacher.name}, ${result.teacher_tokens} tokens scored, ${result.missing_logprobs} left out${calls}`,
@@ -197,9 +202,10 @@ export const opd: Recipe = defineRecipe({
         } finally {
           await served.closeAll();
           // However it ended, and never in place of the error that ended it.
-          await writeRewardSummary(dir).catch((error: unknown) =>
-            progress.line(`no reward summary: ${errorText(error)}`),
-          );
+          if (world.rank === 0)
+            await writeRewardSummary(dir).catch((error: unknown) =>
+              progress.line(`no reward summary: ${errorText(error)}`),
+            );
         }
       });
     } finally {

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import type { ConfigSource } from "../config.ts";
 import type { Progress } from "../metrics.ts";
+import type { World } from "../world.ts";
 
 /** What a command gets besides its config. */
 export interface RunContext {
@@ -11,6 +12,8 @@ export interface RunContext {
   progress: Progress;
   /** Keys that the user set, in a file or by flag. */
   given: ReadonlySet<string>;
+  /** This process's place among those of the run. */
+  world: World;
 }
 
 export interface RunResult {
@@ -32,6 +35,8 @@ export interface RecipeSpec<Schema extends z.ZodObject> {
   /** The config file to take where the user names none; null for none. `flags`: what was given on the command line. */
   defaultFile?(flags: Record<string, unknown>): string | null;
   presets?: ConfigSource["presets"];
+  /** Whether a launcher may start it several times, a rank each; left out: it runs in one process. */
+  several_processes?: boolean;
   run(config: z.output<Schema>, context: RunContext): Promise<RunResult>;
 }
 
@@ -45,6 +50,7 @@ export interface Recipe {
   presets?: ConfigSource["presets"];
   /** Set where there is no such recipe: why, and what to take instead. Said whatever stands behind the command. */
   instead?: string;
+  several_processes: boolean;
   /** `config` comes from `loadConfig` with this recipe's schema. */
   run(config: unknown, context: RunContext): Promise<RunResult>;
 }
@@ -57,6 +63,7 @@ export function defineRecipe<Schema extends z.ZodObject>(spec: RecipeSpec<Schema
     schema: spec.config,
     defaultFile: spec.defaultFile ?? (() => null),
     presets: spec.presets,
+    several_processes: spec.several_processes ?? false,
     run: (config, context) => spec.run(spec.config.parse(config), context),
   };
 }

@@ -1,3 +1,7 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+
 import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
@@ -7,15 +11,18 @@ import { loadEnv } from "../envs/index.ts";
 import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
+
+import { outputOf } from "../world.ts";
+
 import { adapterKeys, adapterOf } from "./adapters.ts";
 import { openExam } from "./exams.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
+
 import {
   chatKeys,
   describePython,
   dryRun,
   envKeys,
-  envStem,
   fileHash,
   finishRun,
   isTinyModel,
@@ -37,6 +44,7 @@ const MAX_SHARE_TOO_LONG = 0.01;
 
 export const sft: Recipe = defineRecipe({
   name: "sft",
+  several_processes: true,
   summary: "Supervised fine-tuning on worked solutions, loss on the policy's tokens only",
   examples: ["sft", "sft configs/sft-arxiv.yaml --lora --learning-rate 1e-4 --num-train-epochs 2"],
   config: z.object({
@@ -82,8 +90,8 @@ export const sft: Recipe = defineRecipe({
   },
 
   async run(given, context) {
-    const { progress } = context;
-    const planned = planRun("sft", `sft-${envStem(given.env)}`, given, context, sft.schema);
+    const { progress, world } = context;
+    const planned = planRun("sft", given, context, sft.schema);
     if (planned.done) return planned.done;
     const { dir, config } = planned;
     const env = await loadEnv(config.env);
@@ -103,7 +111,7 @@ export const sft: Recipe = defineRecipe({
       return { ...(await env.expert(split, config.env_options)), data: tasks.sources };
     }
 
-    const python = await startPython({ interpreter: config.python ?? undefined });
+    const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
       const { trainer, chat_template_kwargs, max_length } = config;
       const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length };
@@ -124,15 +132,17 @@ export const sft: Recipe = defineRecipe({
           seed: config.seed,
           ...(await describePython(python)),
           data,
-          details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
+          details: { env: env.id, split: config.rows ? null : split, rows: rows.length, processes: world.size },
         },
         context,
       );
       const { run, metrics } = training;
-      const rows_path = run.path("rows.jsonl");
+      // Another rank may be on another machine, or be quicker than rank 0: it reads rows of its own.
+      const folder = world.rank > 0 ? mkdtempSync(join(tmpdir(), "trestle-rows-")) : null;
+      const rows_path = folder ? join(folder, "rows.jsonl") : run.path("rows.jsonl");
       writeExpertRows(rows_path, { rows, manifest });
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
-      const exams = { verification: openExam(tasks, () => training.log("verification/rank-0.jsonl")) };
+      const exams = { verification: openExam(tasks, () => training.log("verification")) };
       return await finishRun(run, training.logs, async () => {
         const request = entries.sft.request.parse({
           model,
@@ -165,7 +175,7 @@ export const sft: Recipe = defineRecipe({
           const result = judgeVerification("sft", trained, request.verification, run, progress);
           return {
             result,
-            report: () => writeReport(dir),
+            report: () => (world.rank === 0 ? writeReport(dir) : []),
             text: [
               `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
               ...savedModel(run),
@@ -173,6 +183,7 @@ export const sft: Recipe = defineRecipe({
           };
         } finally {
           await served.closeAll();
+          if (folder) rmSync(folder, { recursive: true });
         }
       });
     } finally {

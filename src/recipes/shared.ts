@@ -206,11 +206,12 @@ export function longestRows(rows: readonly ExpertRow[], count = MEASURED_ROWS): 
 /** Asks Python to check what needs no weights. @throws UserError with every problem. */
 export async function preflight(
   python: Python,
-  request: z.input<(typeof entries)["preflight"]["request"]>,
-  { progress }: RunContext,
+  request: Omit<z.input<(typeof entries)["preflight"]["request"]>, "processes" | "local_processes">,
+  { progress, world }: RunContext,
 ): Promise<EntryResult<"preflight">> {
+  const processes = { processes: world.size, local_processes: world.local_size };
   const result = entries.preflight.result.parse(
-    await python.call("preflight", entries.preflight.request.parse(request)),
+    await python.call("preflight", entries.preflight.request.parse({ ...request, ...processes })),
   );
   for (const warning of result.warnings) progress.line(`warning: ${warning}`);
   refuse(result.problems);
@@ -247,20 +248,21 @@ export function dryRun(recipe: string, config: object, notes: readonly string[] 
 
 /**
  * Groups that TRL would refuse only after the model has loaded: fewer than 2 rollouts, or a batch that does not hold
- * whole groups. Python checks again with the installed TRL's own defaults.
+ * whole groups, which may lie across processes. Python checks again with the installed TRL's own defaults.
  */
-export function groupProblems(trainer: Record<string, unknown>): string[] {
+export function groupProblems(trainer: Record<string, unknown>, processes: number): string[] {
   const value = (key: string, standard: number) =>
     typeof trainer[key] === "number" ? (trainer[key] as number) : standard;
   const group = value("num_generations", 8);
   if (group < 2) return [`num_generations is ${group}; a group needs at least 2 rollouts to tell better from worse.`];
   const batch = value("per_device_train_batch_size", 8);
   const rounds = value("steps_per_generation", value("gradient_accumulation_steps", 1));
-  const rollouts = value("generation_batch_size", batch * rounds);
+  const rollouts = value("generation_batch_size", batch * rounds * processes);
   if (rollouts % group === 0) return [];
+  const made = `per_device_train_batch_size ${batch} × ${rounds}${processes > 1 ? ` × ${processes} processes` : ""}`;
   return [
-    `${rollouts} rollouts a step (per_device_train_batch_size ${batch} × ${rounds}) do not divide into groups of ` +
-      `${group} (num_generations). Make the batch a multiple of ${group}.`,
+    `${rollouts} rollouts a step (${made}) do not divide into groups of ${group} (num_generations). Make the batch a ` +
+      `multiple of ${group}.`,
   ];
 }
 

@@ -27,6 +27,11 @@ export async function startingPolicy(
     progress.line(`No --model: starting from ${found}, the newest SFT result of ${TINY_MODEL}.`);
     return found;
   }
+  if (context.world.size > 1)
+    throw new UserError(
+      `No --model and no SFT result of ${TINY_MODEL} in ${runs_dir}: with ${context.world.size} processes none is made ` +
+        "on the way. Make one first: npx tsx src/cli.ts sft",
+    );
   const file = sft.defaultFile({ env });
   if (!file) throw new UserError(`No --model: name one. Only for env arxiv there is a ready-made start.`);
   if (style)

@@ -18,8 +18,9 @@ import {
   writeJson,
 } from "../run-folder.ts";
 import { type JsonLines, openTrajectoryLog } from "../trajectory-log.ts";
+import { guestOf, nameForAll, noMetrics } from "../world.ts";
 import type { RunContext, RunResult } from "./recipe.ts";
-import { localPath, readRunConfig, requireFree, requireWritable } from "./shared.ts";
+import { envStem, localPath, readRunConfig, requireFree, requireWritable } from "./shared.ts";
 
 // A run of training: new, or gone on with where it was interrupted. All training recipes begin and end here.
 
@@ -48,6 +49,7 @@ export function goesOn({ resume, name, runs_dir }: Record<string, unknown>): boo
 interface RunChoice {
   name: string | null;
   runs_dir: string;
+  env: string;
   resume: boolean;
   resume_anyway: boolean;
 }
@@ -66,24 +68,22 @@ export interface PlannedRun<Config> {
 
 /**
  * Which run a command means, and with which settings.
- * @param stem how a run is called that was given no name: "grpo-arxiv"
  * @throws UserError where the folder is taken or can't be made, there is no such run to go on with, or settings were
  *   given that it does not have
  */
 export function planRun<Config extends RunChoice>(
   recipe: string,
-  stem: string,
   config: Config,
-  { given, progress }: RunContext,
+  { given, progress, world }: RunContext,
   schema: z.ZodType,
 ): PlannedRun<Config> {
   const { runs_dir, resume, resume_anyway } = config;
   if (resume_anyway && !resume) throw new UserError("resume_anyway is set without resume. Add --resume.");
-  const name = config.name ?? (resume ? newestUnfinished(runs_dir, recipe) : freeName(runs_dir, stem));
+  const name = nameForAll(config.name, world, () => madeName(recipe, config));
   const dir = join(runs_dir, name);
   const fresh = { dir, config, given, manifest: null, done: null };
   if (!resume) {
-    requireFree(dir);
+    if (world.rank === 0) requireFree(dir); // the others may come when it has made the folder
     return fresh;
   }
   requireWritable(dir);
@@ -122,6 +122,11 @@ export function planRun<Config extends RunChoice>(
         ? { text, json: [{ recipe, dir, model: join(dir, "final"), ...(manifest.details.result as object) }] }
         : null,
   };
+}
+
+/** The name of a run that was given none: of the one that goes on, or a free one as "grpo-arxiv-2". */
+export function madeName(recipe: string, { runs_dir, resume, env }: Omit<RunChoice, "name" | "resume_anyway">): string {
+  return resume ? newestUnfinished(runs_dir, recipe) : freeName(runs_dir, `${recipe}-${envStem(env)}`);
 }
 
 function newestUnfinished(runsDir: string, recipe: string): string {
@@ -167,8 +172,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 export interface TrainingRun {
   run: RunFolder;
   metrics: MetricsLog;
-  /** Opens a log of trajectories, cut to where it was at the checkpoint: "trajectories/rank-0.jsonl". */
-  log(name: string): JsonLines<Trajectory>;
+  /** Opens this process's log of trajectories in a folder of the run: "trajectories". */
+  log(folder: LogFolder): JsonLines<Trajectory>;
   /** All logs that were opened, to be closed at the end. */
   logs: { close(): void }[];
   /** The checkpoint that the run goes on from; null: from the start. */
@@ -179,81 +184,125 @@ export interface TrainingRun {
   onCheckpoint(): Record<string, number>;
 }
 
-const RANK = 0;
+const LOG_FOLDERS = ["trajectories", "canary", "verification"] as const;
+type LogFolder = (typeof LOG_FOLDERS)[number];
+const METRICS = "metrics.jsonl";
 
 /**
  * Opens the folder of a planned run and its logs. Where the run goes on, its logs are cut to where they were at the
- * checkpoint, so that no step stands there twice; without a whole checkpoint it begins again.
- * @throws UserError where another process holds the folder, or data have changed since
+ * checkpoint, so that no step stands there twice; without a whole checkpoint it begins again. Of several processes the
+ * first alone keeps the records; the others only add logs of their own.
+ * @throws UserError where another process holds the folder, or data or the number of processes have changed since
  */
 export function openTrainingRun(
-  { dir, config, given, manifest }: PlannedRun<RunChoice>,
+  planned: PlannedRun<RunChoice>,
   options: Omit<OpenRun, "dir" | "config">,
-  { progress, command }: RunContext,
+  context: RunContext,
 ): TrainingRun {
-  const settings = Object.fromEntries(Object.entries(config).filter(([key]) => !(key in resumeKeys)));
-  let run: RunFolder;
-  let checkpoint: Checkpoint | null = null;
-  let state: RankState | null = null;
-  if (!manifest)
-    run = openRun({ dir, config: settings, ...options, details: { ...options.details, given: [...given] } });
-  else {
-    run = reopenRun(dir);
-    try {
-      if (!config.resume_anyway) refuseChangedData(manifest, options.data);
-      const found = newestCheckpoint(dir);
-      for (const text of found.skipped) progress.line(`${text}: skipped.`);
-      checkpoint = found.checkpoint;
-      state = checkpoint && readRankState(checkpoint, RANK);
-      for (const [name, version] of Object.entries(options.versions))
-        if (manifest.versions[name] !== version)
-          progress.line(`warning: ${name} is ${version}; the run began with ${manifest.versions[name] ?? "none"}.`);
-    } catch (error) {
-      run.update({ status: manifest.status, finished: manifest.finished });
-      run.close();
-      throw error;
-    }
-    writeJson(run.path("config.json"), settings);
-    const resumed = (manifest.details.resumed as object[] | undefined) ?? [];
-    const entry = { from_step: checkpoint?.step ?? 0, time: new Date().toISOString(), command };
-    run.update({ details: { ...manifest.details, resumed: [...resumed, entry] } });
-    progress.line(
-      checkpoint
-        ? `${dir} goes on from step ${checkpoint.step}.`
-        : `${dir} has no whole checkpoint: it begins again at step 0.`,
-    );
-  }
+  const { dir, manifest } = planned;
+  const { rank } = context.world;
+  const found = manifest ? findCheckpoint(dir, context) : { checkpoint: null, state: null };
+  const run = rank > 0 ? guestOf(options.recipe, dir, options.details) : openRecords(planned, options, found, context);
+  const logNames = [...LOG_FOLDERS.map((folder) => `${folder}/rank-${rank}.jsonl`), ...(rank === 0 ? [METRICS] : [])];
+  if (manifest) for (const name of logNames) cutTo(run.path(name), found.state?.logs[name] ?? 0);
 
   const logs: Record<string, { sync(): number; close(): void }> = {};
   function open<Log extends { sync(): number; close(): void }>(name: string, make: (path: string) => Log): Log {
-    const path = run.path(name);
-    if (manifest && existsSync(path)) cutTo(path, state?.logs[name] ?? 0);
-    const log = make(path);
+    const log = make(run.path(name));
     logs[name] = log;
     return log;
   }
   return {
     run,
-    metrics: open("metrics.jsonl", openMetrics),
-    log: (name) => open(name, openTrajectoryLog),
+    metrics: rank > 0 ? noMetrics : open(METRICS, openMetrics),
+    log: (folder) => {
+      const name = `${folder}/rank-${rank}.jsonl`;
+      // Others' files appear with the first trajectory: by then rank 0 has found that the folder is free.
+      return rank > 0 ? openLater(() => open(name, openTrajectoryLog)) : open(name, openTrajectoryLog);
+    },
     get logs() {
       return Object.values(logs);
     },
-    checkpoint,
-    counters: state?.counters ?? {},
-    onCheckpoint: () => Object.fromEntries(Object.entries(logs).map(([name, log]) => [name, log.sync()])),
+    checkpoint: found.checkpoint,
+    counters: found.state?.counters ?? {},
+    onCheckpoint: () => ({
+      ...found.state?.logs,
+      ...Object.fromEntries(Object.entries(logs).map(([name, log]) => [name, log.sync()])),
+    }),
+  };
+}
+
+interface Found {
+  checkpoint: Checkpoint | null;
+  state: RankState | null;
+}
+
+function findCheckpoint(dir: string, { progress, world }: RunContext): Found {
+  const { checkpoint, skipped } = newestCheckpoint(dir);
+  for (const text of skipped) progress.line(`${text}: skipped.`);
+  if (checkpoint && checkpoint.ranks !== world.size)
+    throw new UserError(
+      `${dir} was trained by ${checkpoint.ranks} processes, and there ${world.size === 1 ? "is 1" : `are ${world.size}`} now. ` +
+        `Go on with --nproc ${checkpoint.ranks}.`,
+    );
+  progress.line(
+    checkpoint
+      ? `${dir} goes on from step ${checkpoint.step}.`
+      : `${dir} has no whole checkpoint: it begins again at step 0.`,
+  );
+  return { checkpoint, state: checkpoint && readRankState(checkpoint, world.rank) };
+}
+
+/** The folder of a run with its config and manifest: new ones, or those of the run that goes on. */
+function openRecords(
+  { dir, config, given, manifest }: PlannedRun<RunChoice>,
+  options: Omit<OpenRun, "dir" | "config">,
+  { checkpoint }: Found,
+  { progress, command }: RunContext,
+): RunFolder {
+  const settings = Object.fromEntries(Object.entries(config).filter(([key]) => !(key in resumeKeys)));
+  if (!manifest)
+    return openRun({ dir, config: settings, ...options, details: { ...options.details, given: [...given] } });
+  if (!config.resume_anyway) refuseChangedData(manifest, options.data);
+  const run = reopenRun(dir);
+  for (const [name, version] of Object.entries(options.versions))
+    if (manifest.versions[name] !== version)
+      progress.line(`warning: ${name} is ${version}; the run began with ${manifest.versions[name] ?? "none"}.`);
+  writeJson(run.path("config.json"), settings);
+  const resumed = (manifest.details.resumed as object[] | undefined) ?? [];
+  const entry = { from_step: checkpoint?.step ?? 0, time: new Date().toISOString(), command };
+  run.update({ details: { ...manifest.details, resumed: [...resumed, entry] } });
+  return run;
+}
+
+/** A log that is opened with its first line. */
+function openLater(open: () => JsonLines<Trajectory>): JsonLines<Trajectory> {
+  let log: JsonLines<Trajectory> | null = null;
+  return {
+    get path() {
+      return log?.path ?? "";
+    },
+    get cleaned() {
+      return log?.cleaned ?? 0;
+    },
+    write(trajectory) {
+      log ??= open();
+      log.write(trajectory);
+    },
+    sync: () => log?.sync() ?? 0,
+    close: () => log?.close(),
   };
 }
 
 /** @throws UserError where lines are missing that the checkpoint has seen */
 function cutTo(path: string, bytes: number): void {
-  const { size } = statSync(path);
+  const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   if (size < bytes)
     throw new UserError(
       `${path} has ${size} bytes, and had ${bytes} when the checkpoint was written: lines are missing. ` +
         `Bring the file back; without it the run can't go on.`,
     );
-  truncateSync(path, bytes);
+  if (size > bytes) truncateSync(path, bytes);
 }
 
 function refuseChangedData(manifest: Manifest, data: Record<string, string>): void {
