@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { alive } from "./bridge/fixtures/processes.ts";
 import { chooseInterpreter, projectRoot } from "./bridge/interpreter.ts";
+import { newestCheckpoint } from "./checkpoints.ts";
 import { runCommand } from "./fixtures/run-command.ts";
 import { readJsonLines, readTrajectories } from "./trajectory-log.ts";
 
@@ -168,6 +169,38 @@ test("kill -9 of a rank: all are gone within 10 s, though the other waits for it
     details: { error: expect.stringMatching(/^Rank 1 of 2 is gone/) },
   });
   expect(existsSync(join(runs, "killed", "lock"))).toBe(false);
+});
+
+test("two ranks, one killed after a checkpoint, go on to the same weights, tasks and trajectories; one process may not", {
+  timeout: LONG,
+}, async () => {
+  const saving = ["--max-steps", "5", "--save-strategy", "steps", "--save-steps", "1", "--save-total-limit", "2"];
+  expect((await run([...trestle, ...grpo(...two, ...saving, "--name", "unbroken")])).code).toBe(0);
+  const { child, ended } = start([...trestle, ...grpo(...two, ...saving, "--name", "broken")]);
+  await vi.waitFor(() => expect(newestCheckpoint(join(runs, "broken")).checkpoint?.step).toBeGreaterThanOrEqual(2), {
+    timeout: 120_000,
+    interval: 20,
+  });
+  const all = tree(child.pid!);
+  process.kill(all.find(({ pid, command }) => command.includes("pythonia") && rankOf(pid) === 1)!.pid, "SIGKILL");
+  await ended;
+  const resume = ["--runs-dir", runs, "--name", "broken", "--resume"];
+  const alone = await run([...trestle, "grpo", ...resume]);
+  expect([alone.code, alone.stderr]).toEqual([2, expect.stringContaining("Go on with --nproc 2")]);
+  const resumed = await run([...trestle, "grpo", ...resume, "--nproc", "2"]);
+  expect([resumed.code, resumed.stderr]).toEqual([0, expect.stringMatching(/goes on from step [2345]/)]);
+  for (const rank of [0, 1]) {
+    const played = (name: string) =>
+      readTrajectories(join(runs, name, "trajectories", `rank-${rank}.jsonl`)).map((trajectory) => ({
+        ...trajectory,
+        policy: "",
+        env_ms: 0,
+      }));
+    expect(played("broken")).toEqual(played("unbroken"));
+  }
+  expect(losses("broken")).toEqual(losses("unbroken"));
+  const weights = (name: string) => readFileSync(join(runs, name, "final", "model.safetensors"));
+  expect(weights("broken").equals(weights("unbroken"))).toBe(true);
 });
 
 test("LN-01, LN-04: under accelerate launch each Python has its own rank; Ctrl-C stops all after one step, with a model", {

@@ -234,7 +234,7 @@ def _names_adapter(model: str) -> bool:
 
 
 def trainer_problems(recipe: str, trainer: dict[str, Any], processes: int | None = None) -> tuple[list[str], list[str]]:
-    """Problems and warnings of the `trainer` block and of the installed libraries. `processes`: of the run; None: ours."""
+    """Problems and warnings of the `trainer` block and of the libraries. `processes`: of the run; None: as launched."""
     processes = processes or int(os.environ.get("WORLD_SIZE", 1))
     problems, warned = missing_features(recipe, use_vllm=bool(trainer.get("use_vllm")))
     if problems:
