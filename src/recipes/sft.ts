@@ -140,7 +140,8 @@ export const sft = defineRecipe({
       const rows_path = folder ? join(folder, "rows.jsonl") : run.path("rows.jsonl");
       writeExpertRows(rows_path, { rows, manifest });
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
-      return await finishRun(run, [metrics], async () => {
+      const removed = { close: () => folder && rmSync(folder, { recursive: true, force: true }) };
+      return await finishRun(run, [metrics, removed], async () => {
         const request = entries.sft.request.parse({
           model,
           output_dir: dir,
@@ -163,7 +164,6 @@ export const sft = defineRecipe({
           onNote: progress.line,
         });
         const result = entries.sft.result.parse(await python.call("sft", request, { answer: served.answer }));
-        if (folder) rmSync(folder, { recursive: true });
         progress.end();
         const next = `Next: npx tsx src/cli.ts bench --policy model:${run.path("final")}`;
         return {
