@@ -186,7 +186,10 @@ test("two ranks, one killed after a checkpoint, go on to the same weights, tasks
   await ended;
   const resume = ["--runs-dir", runs, "--name", "broken", "--resume"];
   const alone = await run([...trestle, "grpo", ...resume]);
-  expect([alone.code, alone.stderr]).toEqual([2, expect.stringContaining("Go on with --nproc 2")]);
+  expect([alone.code, alone.stderr]).toEqual([
+    2,
+    expect.stringContaining("was trained by 2 processes, not by 1. Go on with --nproc 2"),
+  ]);
   const resumed = await run([...trestle, "grpo", ...resume, "--nproc", "2"]);
   expect([resumed.code, resumed.stderr]).toEqual([0, expect.stringMatching(/goes on from step [2345]/)]);
   for (const rank of [0, 1]) {
@@ -289,7 +292,7 @@ describe("mistakes are told once, before a model loads", () => {
     );
 
     const dry = await runCommand(...grpo(...two, "--dry-run"));
-    expect([dry.code, JSON.parse(dry.stdout)]).toMatchObject([0, { config: { name: "grpo-lengths" } }]);
+    expect([dry.code, JSON.parse(dry.stdout)]).toMatchObject([0, { config: { name: "grpo-lengths-env" } }]);
 
     const none = await runCommand("grpo", "--nproc", "2", "--runs-dir", join(folder, "empty"));
     expect(none.code).toBe(2);

@@ -136,7 +136,6 @@ export const grpo: Recipe = defineRecipe({
         env: env.id,
         split,
         tasks: tasks.ids.length,
-        processes: world.size,
         dynamic_sampling,
         algorithm: algorithmOf(config, effective),
         curriculum: stages,

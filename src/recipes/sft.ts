@@ -132,7 +132,7 @@ export const sft: Recipe = defineRecipe({
           seed: config.seed,
           ...(await describePython(python)),
           data,
-          details: { env: env.id, split: config.rows ? null : split, rows: rows.length, processes: world.size },
+          details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
         },
         context,
       );

@@ -97,6 +97,12 @@ export function planRun<Config extends RunChoice>(
     throw new UserError(`${dir} holds no run that could go on. Choose another --name, or remove that folder.`);
   if (manifest.recipe !== recipe)
     throw new UserError(`${dir} is a run of '${manifest.recipe}', not of '${recipe}'. Choose another --name.`);
+  const processes = (manifest.details.processes as number | undefined) ?? 1;
+  if (processes !== world.size)
+    throw new UserError(
+      `${dir} was trained by ${processes} ${processes === 1 ? "process" : "processes"}, not by ${world.size}. ` +
+        (processes === 1 ? "Leave out --nproc, or the launcher." : `Go on with --nproc ${processes}.`),
+    );
   const changes = changedSettings(config as Record<string, unknown>, stored, given);
   if (changes.length > 0 && !resume_anyway)
     throw new UserError(
@@ -240,11 +246,6 @@ interface Found {
 function findCheckpoint(dir: string, { progress, world }: RunContext): Found {
   const { checkpoint, skipped } = newestCheckpoint(dir);
   for (const text of skipped) progress.line(`${text}: skipped.`);
-  if (checkpoint && checkpoint.ranks !== world.size)
-    throw new UserError(
-      `${dir} was trained by ${checkpoint.ranks} processes, and there ${world.size === 1 ? "is 1" : `are ${world.size}`} now. ` +
-        `Go on with --nproc ${checkpoint.ranks}.`,
-    );
   progress.line(
     checkpoint
       ? `${dir} goes on from step ${checkpoint.step}.`
@@ -258,11 +259,16 @@ function openRecords(
   { dir, config, given, manifest }: PlannedRun<RunChoice>,
   options: Omit<OpenRun, "dir" | "config">,
   { checkpoint }: Found,
-  { progress, command }: RunContext,
+  { progress, command, world }: RunContext,
 ): RunFolder {
   const settings = Object.fromEntries(Object.entries(config).filter(([key]) => !(key in resumeKeys)));
   if (!manifest)
-    return openRun({ dir, config: settings, ...options, details: { ...options.details, given: [...given] } });
+    return openRun({
+      dir,
+      config: settings,
+      ...options,
+      details: { ...options.details, processes: world.size, given: [...given] },
+    });
   if (!config.resume_anyway) refuseChangedData(manifest, options.data);
   const run = reopenRun(dir);
   for (const [name, version] of Object.entries(options.versions))
