@@ -17,6 +17,7 @@ from trl import DPOConfig, DPOTrainer
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.utils import pad, use_adapter
 
+from trainers import ranks
 from trainers.batching import shuffled
 from trainers.callbacks import LOSS_NOT_FINITE, HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
@@ -225,6 +226,7 @@ def build_trainer(request: dict, policy: Policy, examples: list[dict]) -> PairTr
     arguments = {
         "logging_steps": 1,
         **request["trainer"],
+        **ranks.arguments(),
         **reporting_arguments(request),
         **precision_arguments(policy, request["trainer"]),
         "output_dir": request["output_dir"],

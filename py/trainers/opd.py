@@ -22,6 +22,7 @@ from datasets import Dataset
 from trl import DistillationConfig, DistillationTrainer
 from trl.trainer.utils import add_fused_lm_head
 
+from trainers import ranks
 from trainers.batching import deal_by_length, repeated
 from trainers.callbacks import quiet_libraries, train_and_save
 from trainers.exam import verify
@@ -63,11 +64,12 @@ def run(request: dict, host) -> dict:
     parts = {"sampler": sampler, "teacher": trainer.teacher_counts}
     result = train_and_save(trainer, callback, policy, request, parts)
     counts = trainer.teacher_counts.state_dict()
+    rollouts, policy_tokens = map(int, ranks.totals([sampler.rollouts, sampler.policy_tokens]))
     return {
         **result,
         "verification": verify(request, policy, host, trainer.args, result),
-        "rollouts": sampler.rollouts,
-        "policy_tokens": sampler.policy_tokens,
+        "rollouts": rollouts,
+        "policy_tokens": policy_tokens,
         "teacher_tokens": counts["tokens"],
         "missing_logprobs": counts["missing"],
         "teacher_calls": counts["calls"],
@@ -281,6 +283,7 @@ def build_trainer(
     arguments = {
         "logging_steps": 1,
         **given,
+        **ranks.arguments(),
         **reporting_arguments(request),
         **precision_arguments(policy, given),
         "output_dir": request["output_dir"],
