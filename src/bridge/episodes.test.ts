@@ -124,15 +124,6 @@ describe("a batch", () => {
     expect(server.counters()).toMatchObject({ started: 3, finished: 3, open: 0, invalid: 0, successes: 2, turns: 5 });
   });
 
-  test("counts groups, and those whose members all earned the same", async () => {
-    const { server } = await serve();
-    const handles = await start(server, ["t1", "t1", "t2", "t2"]);
-    await step(server, handles, ["done", "done", "done", "a"]);
-    await step(server, [handles[3]!], ["done"]);
-    await finish(server, handles);
-    expect(server.counters()).toMatchObject({ groups: 2, groups_without_signal: 1 });
-  });
-
   test("may have two tasks with the same prompt text (TR-01): the id decides", async () => {
     const { server, lines } = await serve();
     const handles = await start(server, ["t1", "t2"]);
@@ -323,7 +314,7 @@ describe("exams", () => {
       ["t39", 2],
     ]);
     expect(lines.map(({ task_id }) => task_id)).toEqual(["t1", "t1"]);
-    expect(server.counters()).toMatchObject({ started: 2, finished: 2, groups: 1, invalid: 0, turns: 2, open: 0 });
+    expect(server.counters()).toMatchObject({ started: 2, finished: 2, invalid: 0, turns: 2, open: 0 });
   });
 
   test("play what they were given alone, and an environment that fails too often ends them too", async () => {

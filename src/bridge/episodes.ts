@@ -45,10 +45,6 @@ export interface EpisodeCounters {
   invalid: number;
   successes: number;
   ended_by: Record<EndedBy, number>;
-  /** Groups seen whole in a `finish`: the rollouts of one task with one seed. All that were played, kept or not. */
-  groups: number;
-  /** Groups whose valid rewards are all equal: they teach a group-relative trainer nothing. */
-  groups_without_signal: number;
   turns: number;
   policy_tokens: number;
   /** Wall-clock time spent answering, milliseconds; what the bridge itself took is Python's `ask_s` minus this. */
@@ -99,8 +95,6 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     invalid: 0,
     successes: 0,
     ended_by: { terminated: 0, truncated: 0, error: 0, timeout: 0 },
-    groups: 0,
-    groups_without_signal: 0,
     turns: 0,
     policy_tokens: 0,
     answer_ms: 0,
@@ -202,7 +196,6 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       }),
     );
     for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!);
-    countGroups(trajectories.filter((_, row) => found[row]!.purpose === "training"));
     for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
     return {
       episodes: trajectories.map(({ reward, parts, metrics, success, ended_by, ended_why, turns, turn_scores }) => ({
@@ -231,20 +224,6 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
     counters.env_ms += trajectory.env_ms ?? 0;
     if (trajectory.success) counters.successes++;
     if (trajectory.reward === null) counters.invalid++;
-  }
-
-  function countGroups(trajectories: readonly Trajectory[]): void {
-    const groups = new Map<string, Trajectory[]>();
-    for (const trajectory of trajectories) {
-      const key = `${trajectory.task_id}\n${trajectory.seed}`;
-      groups.set(key, [...(groups.get(key) ?? []), trajectory]);
-    }
-    for (const members of groups.values()) {
-      if (members.length < 2) continue;
-      const rewards = new Set(members.flatMap(({ reward }) => reward ?? []));
-      counters.groups++;
-      if (rewards.size < 2) counters.groups_without_signal++;
-    }
   }
 
   function refuseTooManyInvalid({ size, invalid, firstError }: Batch): void {
