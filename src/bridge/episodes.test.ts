@@ -179,7 +179,17 @@ describe("questions that make no sense are refused by name", () => {
     await server.answer("log", { step: 3, metrics: { loss: Number.NaN, kl: Number.POSITIVE_INFINITY } });
     expect(seen).toEqual([[3, { loss: Number.NaN, kl: Number.POSITIVE_INFINITY }]]);
     const result = { steps: 1, train_loss: Number.NaN, stop_reason: "x", parameters: { total: 1, trainable: 1 } };
-    const whole = { ...result, train_s: 1, bridge_s: 0, peak_memory_gib: null, rollouts: 4, ask_s: 0.1 };
+    const whole = {
+      ...result,
+      train_s: 1,
+      bridge_s: 0,
+      peak_memory_gib: null,
+      rollouts: 4,
+      invalid: 0,
+      groups: 1,
+      groups_without_signal: 0,
+      ask_s: 0.1,
+    };
     expect(entries.grpo.result.parse(whole) satisfies EntryResult<"grpo">).toMatchObject(whole);
     expect(() => entries.grpo.result.parse({ ...whole, ask_s: Number.NaN })).toThrow();
   });
