@@ -26,7 +26,7 @@ rmSync(values.runs, { recursive: true, force: true });
 function start(name: string, ...more: string[]) {
   const args = [
     ...["grpo", "configs/grpo-tiny.yaml", "--model", "models/tiny", "--runs-dir", values.runs, "--name", name],
-    ...["--num-generations", "4", "--gradient-accumulation-steps", "1"],
+    ...["--num-generations", "4", "--gradient-accumulation-steps", "1", "--no-verify", "--allow-zero-variance"],
     ...["--max-steps", values.steps, "--save-strategy", "steps", "--save-steps", "1", "--save-total-limit", "2"],
     ...more,
   ];

@@ -335,5 +335,9 @@ function expectation(issue: z.core.$ZodIssue, value: unknown): string {
     );
     if (kinds.length > 0) return `expected ${[...new Set(kinds)].join(" or ")}`;
   }
+  if (issue.code === "too_small" && issue.origin !== "string" && issue.origin !== "array")
+    return `expected ${issue.inclusive ? `${issue.minimum} or more` : `more than ${issue.minimum}`}`;
+  if (issue.code === "too_big" && issue.origin !== "string" && issue.origin !== "array")
+    return `expected ${issue.inclusive ? `${issue.maximum} or less` : `less than ${issue.maximum}`}`;
   return issue.message.replace(/^Too (big|small): /, "").replace(/\.$/, "");
 }

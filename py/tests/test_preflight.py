@@ -51,6 +51,11 @@ def gold(reply: str, turns: int = 2) -> dict:
         ("sft", {"learning_rate": -1e-5}, ["trainer.learning_rate is -1e-05; expected 0 or more."]),
         ("sft", {"max_steps": 1.5}, ["trainer.max_steps is 1.5; expected a whole number."]),
         ("sft", {"max_steps": -5}, ["trainer.max_steps is -5; expected -1 or more."]),
+        (
+            "grpo",
+            {"max_steps": 0},
+            ["trainer.max_steps is 0; expected 1 or more, or -1, where num_train_epochs counts."],
+        ),
         ("sft", {"bf16": "maybe"}, ["trainer.bf16 is 'maybe'; expected true or false or null."]),
         ("sft", {"per_device_train_batch_size": 0}, ["expected 1 or more"]),
         ("grpo", {"num_generations": "abc"}, ["trainer.num_generations is 'abc'; expected a whole number or null."]),

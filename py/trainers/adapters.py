@@ -33,7 +33,7 @@ def qlora_problems(request: dict) -> tuple[list[str], list[str]]:
     if not request.get("qlora"):
         return [], []
     problems = []
-    processes = int(os.environ.get("WORLD_SIZE", 1))
+    processes = request.get("processes") or int(os.environ.get("WORLD_SIZE", 1))
     if processes > 1:
         problems.append(
             f"qlora trains in one process on one GPU, and this run has {processes}. "

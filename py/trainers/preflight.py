@@ -313,6 +313,8 @@ def type_problems(config_class, trainer: dict[str, Any], checked: typing.Contain
             problems.append(f"trainer.{key} is {value}; expected a finite number.")
         elif isinstance(value, int | float) and value < LEAST.get(key, -math.inf):
             problems.append(f"trainer.{key} is {value}; expected {LEAST[key]} or more.")
+        elif key == "max_steps" and value == 0:  # TRL would take one, at a learning rate of 0
+            problems.append("trainer.max_steps is 0; expected 1 or more, or -1, where num_train_epochs counts.")
     return problems
 
 

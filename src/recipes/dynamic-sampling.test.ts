@@ -71,7 +71,7 @@ describe("what Python gets", () => {
   });
 
   test.each([
-    [{ dynamic_sampling_max_resamples: 0 }, /--dynamic-sampling-max-resamples is 0; expected number to be >0/],
+    [{ dynamic_sampling_max_resamples: 0 }, /--dynamic-sampling-max-resamples is 0; expected more than 0/],
     [{ dynamic_sampling_std_threshold: -1 }, /--dynamic-sampling-std-threshold is -1/],
     [{ dynamic_sampling_on_exhausted: "stop" }, /expected one of fail, fill_with_best_std/],
   ])("%o is out of range", (values, message) => {

@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import type { z } from "zod";
 import { type ConfigValues, loadConfig } from "../config.ts";
+import { runCommand } from "../fixtures/run-command.ts";
 import { grpo } from "./grpo.ts";
 import {
   ALGORITHM_KEYS,
@@ -185,6 +186,19 @@ test("the manifest has every algorithm key, with what it is and not with what wa
     delta: null,
   });
   for (const key of [...ALGORITHM_KEYS, ...Object.keys(shapingKeys)]) expect(algorithm).toHaveProperty(key);
+});
+
+test.each([
+  [["--temperature", "0"], "temperature is 0: training learns from samples"],
+  [["--seed", "4294967296"], "--seed is 4294967296; expected 4294967295 or less."],
+  [["--advantage", "turn_scores", "--loss-type", "dapo"], "gives none for task"],
+  [["--run-name", "x"], "report_to is none"],
+  [["--project", "x", "--report-to", "tensorboard"], "--report-to trackio"],
+])("%s is refused before Python starts, with --dry-run too", async (flags, says) => {
+  const { code, stderr } = await runCommand(
+    ...["grpo", "configs/tiny/grpo.yaml", "--model", "models/tiny", "--dry-run", "--runs-dir", folder, ...flags],
+  );
+  expect([code, stderr]).toEqual([2, expect.stringContaining(says)]);
 });
 
 describe("docs/grpo-options.md", () => {

@@ -220,6 +220,18 @@ export const IGNORED: readonly Ignored[] = [
     instead: "Leave it out.",
   },
   {
+    keys: /^run_name$/,
+    unless: (get) => ![undefined, null, "none"].includes(get("report_to") as string),
+    but: () => "report_to is none",
+    instead: "Name a back end (--report-to tensorboard), or leave it out.",
+  },
+  {
+    keys: /^(project|trackio_.*)$/,
+    unless: (get) => /trackio|auto/.test(JSON.stringify(get("report_to") ?? "none")),
+    but: (get) => `report_to is ${JSON.stringify(get("report_to") ?? "none")}`,
+    instead: "Add --report-to trackio, or leave it out.",
+  },
+  {
     keys: /^num_train_epochs$/,
     unless: (get) => !(Number(get("max_steps")) > 0),
     but: (get) => `max_steps is ${get("max_steps")} and ends the run`,

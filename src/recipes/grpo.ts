@@ -2,7 +2,9 @@ import { z } from "zod";
 import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
+import type { TaskSet } from "../core/env.ts";
 import { errorText } from "../core/errors.ts";
+import { createRandom } from "../core/random.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
@@ -36,6 +38,7 @@ import {
   samplingKeys,
   samplingOf,
   savedModel,
+  temperatureProblems,
   trainerKey,
   turnProblems,
 } from "./shared.ts";
@@ -106,7 +109,9 @@ export const grpo: Recipe = defineRecipe({
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
       ...optionProblems(given, planned.given),
       ...groupProblems(given.trainer, world.size),
+      ...temperatureProblems(given),
       ...turnProblems(tasks, given.max_turns),
+      ...(given.advantage === "turn_scores" ? await scoreProblems(tasks) : []),
     ]);
     const { guards, canary } = await guardsOf(given, planned.given, env, tasks);
     const { max_steps } = given.trainer;
@@ -222,3 +227,17 @@ export const grpo: Recipe = defineRecipe({
     }
   },
 });
+
+/** Advantages by the scores of turns need an environment that gives some: told by its first task's worked solution. */
+async function scoreProblems(tasks: TaskSet): Promise<string[]> {
+  const task_id = tasks.ids[0]!;
+  const episode = await tasks.start(task_id, { seed: 0 });
+  for (const reply of tasks.replies("gold", task_id, createRandom(0))) await episode.reply(reply);
+  const { turn_scores } = await episode.finish();
+  return turn_scores
+    ? []
+    : [
+        `advantage is turn_scores, but ${tasks.env_id} gives none for task '${task_id}': its score() returns no ` +
+          "turn_scores. Choose another advantage, or return them from there.",
+      ];
+}

@@ -29,6 +29,7 @@ import {
   samplingKeys,
   samplingOf,
   savedModel,
+  temperatureProblems,
   trainerKey,
   turnProblems,
 } from "./shared.ts";
@@ -98,6 +99,7 @@ export const opd: Recipe = defineRecipe({
     const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
+      ...temperatureProblems(given),
       ...turnProblems(tasks, given.max_turns),
     ]);
     const { guards, canary } = await guardsOf(given, planned.given, env, tasks);

@@ -23,7 +23,11 @@ export const runName = z
 export const runKeys = {
   name: runName.nullable().default(null).describe("The run's name; left out: made up."),
   runs_dir: z.string().min(1, "expected a folder").default("runs").describe("Where run folders go."),
-  seed: z.int().nonnegative().default(42),
+  seed: z
+    .int()
+    .nonnegative()
+    .max(2 ** 32 - 1) // numpy's
+    .default(42),
   python: z
     .string()
     .nullable()
@@ -84,6 +88,15 @@ export const episodeKeys = {
 export const trainerKey = (configClass: string) => ({
   trainer: z.record(z.string(), z.unknown()).default({}).describe(`Keys of TRL's ${configClass}; each is a flag too.`),
 });
+
+/** A group, or a student, that always says the same has nothing to be told apart by. */
+export function temperatureProblems({ temperature }: { temperature: number }): string[] {
+  return temperature > 0
+    ? []
+    : [
+        "temperature is 0: training learns from samples, and greedy rollouts are one rollout many times. Set it above 0.",
+      ];
+}
 
 export function samplingOf(config: Sampling): Sampling {
   const { temperature, top_p, top_k, min_p, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;

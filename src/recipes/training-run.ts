@@ -108,7 +108,10 @@ export function planRun<Config extends RunChoice>(
     throw new UserError(
       [
         `${dir} has other settings than the ones given:`,
-        ...changes.map(({ key, was, is }) => `  ${key}: ${JSON.stringify(was)} in the run, now ${JSON.stringify(is)}`),
+        ...changes.map(
+          ({ key, was, is }) =>
+            `  ${key}: ${was === undefined ? "not set" : JSON.stringify(was)} in the run, now ${JSON.stringify(is)}`,
+        ),
         "Leave them out to go on with the run's own, or say --resume-anyway.",
       ].join("\n"),
     );
