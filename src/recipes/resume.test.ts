@@ -41,7 +41,20 @@ beforeAll(async () => {
   await ended(start("whole"));
 }, LONG);
 
-const settings = ["--model", model, "--max-steps", "6", "--save-strategy", "steps", "--save-steps", "1"];
+// Rewards by the lengths of replies: a random model's differ, and so every step learns.
+const settings = [
+  ...[
+    "--model",
+    model,
+    "--env",
+    "./src/fixtures/lengths-env.ts",
+    "--max-turn-tokens",
+    "12",
+    "--max-episode-tokens",
+    "24",
+  ],
+  ...["--learning-rate", "1e-2", "--no-verify", "--max-steps", "6", "--save-strategy", "steps", "--save-steps", "1"],
+];
 
 function start(name: string, ...more: string[]): ChildProcess {
   const args = ["grpo", "configs/tiny/grpo.yaml", "--runs-dir", runs, "--name", name, ...settings, ...more];
@@ -81,6 +94,9 @@ function expectSame(name: string, whole = "whole"): void {
   expect(lines(name, "metrics.jsonl")).toEqual(lines(whole, "metrics.jsonl"));
   const weights = (run: string) => readFileSync(join(runs, run, "final", "model.safetensors"));
   expect(weights(name).equals(weights(whole))).toBe(true);
+  expect(weights(name).equals(readFileSync(join(model, "model.safetensors")))).toBe(false);
+  const stds = lines(whole, "metrics.jsonl").flatMap((line) => (line as { reward_std?: number }).reward_std ?? []);
+  expect(stds.filter((std) => std > 0).length).toBeGreaterThan(3);
 }
 
 const manifest = (name: string) =>
