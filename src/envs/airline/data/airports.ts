@@ -1,0 +1,23 @@
+/** IATA code and city of all airports, in the order in which the tool lists them (airline.md 2.8). */
+export const AIRPORTS: readonly (readonly [code: string, city: string])[] = [
+  ["SFO", "San Francisco"],
+  ["JFK", "New York"],
+  ["LAX", "Los Angeles"],
+  ["ORD", "Chicago"],
+  ["DFW", "Dallas"],
+  ["DEN", "Denver"],
+  ["SEA", "Seattle"],
+  ["ATL", "Atlanta"],
+  ["MIA", "Miami"],
+  ["BOS", "Boston"],
+  ["PHX", "Phoenix"],
+  ["IAH", "Houston"],
+  ["LAS", "Las Vegas"],
+  ["MCO", "Orlando"],
+  ["EWR", "Newark"],
+  ["CLT", "Charlotte"],
+  ["MSP", "Minneapolis"],
+  ["DTW", "Detroit"],
+  ["PHL", "Philadelphia"],
+  ["LGA", "LaGuardia"],
+];
