@@ -18,7 +18,7 @@ const arrows: Record<Layer, readonly Layer[]> = {
   setup: ["bridge", "core"],
   bridge: ["core"],
   envs: ["family", "core"],
-  family: ["core"],
+  family: ["llm", "core"],
   tiny: ["core"],
   policies: ["llm", "core"],
   llm: ["core"],

@@ -20,6 +20,8 @@ export interface EpisodeContext<Options> {
   options: Options;
   /** This episode's own stream. */
   random: Random;
+  /** Which of a group's rollouts this is, from 0: all of a group have one seed, and so one stream. */
+  trial: number;
   /** Aborted when the episode's time is up or the run stops: pass it on to every remote call. */
   signal: AbortSignal;
 }

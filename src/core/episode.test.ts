@@ -45,6 +45,18 @@ function environment(changes: Partial<Spec> = {}) {
   return { start, closed };
 }
 
+test("the environment is told which of a group's rollouts it plays", async () => {
+  const trials: number[] = [];
+  const { start } = environment({
+    reset: (_, { trial }) => {
+      trials.push(trial);
+      return { state: { turns: 0 }, messages: [{ role: "system", content: "s" }] };
+    },
+  });
+  for (const trial of [0, 3, undefined]) await start({ trial });
+  expect(trials).toEqual([0, 3, 0]);
+});
+
 describe("an episode", () => {
   test("is played to its end and recorded whole", async () => {
     const { start, closed } = environment();

@@ -50,6 +50,7 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
   const context: EpisodeContext<Options> = {
     options: envOptions,
     random: createRandom(options.seed),
+    trial: options.trial ?? 0,
     signal: abort.signal,
   };
   // Not AbortSignal.any: on Node 20 it keeps 2 KB an episode for as long as the run's signal lives.

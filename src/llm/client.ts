@@ -3,7 +3,7 @@ import { UserError } from "../core/errors.ts";
 import type { Random } from "../core/random.ts";
 import { createAccount, type LlmAccount, type Prices } from "./account.ts";
 import { type ChatAnswer, readAnswer } from "./answer.ts";
-import { type Endpoint, SHORTEST_SECRET, shownUrl } from "./endpoint.ts";
+import { type Endpoint, LLM_NAMES, SHORTEST_SECRET, shownUrl } from "./endpoint.ts";
 import { LlmError } from "./errors.ts";
 import { createLimiter, type Limits } from "./limiter.ts";
 import { createPoster, type HttpAnswer, isUnreachable, type PostLimits } from "./post.ts";
@@ -16,6 +16,8 @@ export interface ClientOptions extends Limits, Omit<PostLimits, "max_bytes"> {
   prices: Prices | null;
   /** Of the back-off's jitter. */
   random: Random;
+  /** Milliseconds before try number `retry`. Left out: `backoff_ms`. */
+  backoff?: typeof backoff_ms;
 }
 
 export interface CallAnswer extends ChatAnswer {
@@ -55,17 +57,18 @@ export function backoff_ms(retry: number, retry_after_ms: number | null, random:
 }
 
 export function createClient(options: ClientOptions): LlmClient {
-  const { endpoint, max_retries, random } = options;
+  const { endpoint, max_retries, random, backoff = backoff_ms } = options;
   const limiter = createLimiter(options);
   const poster = createPoster(endpoint.url, { ...options, max_bytes: MAX_ANSWER_BYTES });
   const account = createAccount(options.prices);
+  const names = endpoint.names ?? LLM_NAMES;
   const headers: Record<string, string> = endpoint.api_key ? { authorization: `Bearer ${endpoint.api_key}` } : {};
   /** Somebody has answered, whatever it was. */
   let reached = false;
 
   /** A server may send the key back, in an error or from a debug page: it goes no further. */
   function hide(text: string): string {
-    return endpoint.api_key.length < SHORTEST_SECRET ? text : text.replaceAll(endpoint.api_key, "[LLM_API_KEY]");
+    return endpoint.api_key.length < SHORTEST_SECRET ? text : text.replaceAll(endpoint.api_key, `[${names.api_key}]`);
   }
 
   async function once(body: string, signal?: AbortSignal): Promise<ChatAnswer> {
@@ -111,7 +114,7 @@ export function createClient(options: ClientOptions): LlmClient {
         throw new LlmError(failure.kind, giveUpText(failure, retry, tooLong), failure);
       }
       account.retried();
-      await sleep(backoff_ms(retry + 1, failure.retry_after_ms, random), undefined, { signal }).catch(() => {
+      await sleep(backoff(retry + 1, failure.retry_after_ms, random), undefined, { signal }).catch(() => {
         throw new LlmError("stopped", "the run was stopped");
       });
     }
@@ -122,7 +125,7 @@ export function createClient(options: ClientOptions): LlmClient {
     const { url, api_key, model } = endpoint;
     const where = shownUrl(url);
     if (kind === "connection" && !reached && isUnreachable(cause))
-      throw new UserError(`${where} can't be reached: ${message}. Check LLM_BASE_URL, and that the server runs.`);
+      throw new UserError(`${where} can't be reached: ${message}. Check ${names.base_url}, and that the server runs.`);
     // Once an answer came, it is this dialogue that is refused, and not how we ask.
     if (kind === "bad_request" && account.total().answered === 0)
       throw new UserError(
@@ -130,15 +133,15 @@ export function createClient(options: ClientOptions): LlmClient {
           "--extra-body changes keys of the request; null there leaves one out.",
       );
     if (kind !== "refused") return;
-    const address = "LLM_BASE_URL, which mostly ends in /v1";
+    const address = `${names.base_url}, which mostly ends in /v1`;
     const check =
       status === 401
-        ? `LLM_API_KEY${api_key ? "" : ", which is not set"}`
+        ? `${names.api_key}${api_key ? "" : ", which is not set"}`
         : status === 404
           ? `the model '${model}', and ${address}`
           : status === 405 || (status !== null && status < 400)
             ? address
-            : "the account that LLM_API_KEY belongs to";
+            : `the account that ${names.api_key} belongs to`;
     throw new UserError(`${where} refuses every call: ${message}. Check ${check}.`);
   }
 

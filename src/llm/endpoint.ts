@@ -2,6 +2,15 @@ import { readFileSync } from "node:fs";
 import * as util from "node:util";
 import { errorText, UserError } from "../core/errors.ts";
 
+/** The variables that an endpoint is read from. */
+export interface EndpointNames {
+  base_url: string;
+  api_key: string;
+  model: string;
+}
+
+export const LLM_NAMES: EndpointNames = { base_url: "LLM_BASE_URL", api_key: "LLM_API_KEY", model: "MODEL" };
+
 /** Where an OpenAI-compatible model answers. */
 export interface Endpoint {
   /** Of the chat completions; may hold a query, never the key. */
@@ -10,6 +19,8 @@ export interface Endpoint {
   api_key: string;
   /** The endpoint's name of the model. */
   model: string;
+  /** For messages; left out: LLM_NAMES. */
+  names?: EndpointNames;
 }
 
 /** Shorter keys are placeholders for local servers, as "EMPTY": hiding those would change what a model wrote. */
@@ -24,41 +35,59 @@ export interface EndpointSource {
   model: string;
   /** Variables that win over the file's. */
   env: NodeJS.ProcessEnv;
+  /** Left out: LLM_NAMES, of the policy's endpoint. */
+  names?: EndpointNames;
 }
 
 /**
- * Reads LLM_BASE_URL, LLM_API_KEY and MODEL, from the environment first, then from the file. The file's variables are
- * not put into the environment: no child inherits the key.
+ * Reads LLM_BASE_URL, LLM_API_KEY and MODEL, or the other `names` given, from the environment first, then from the file.
+ * The file's variables are not put into the environment: no child inherits the key.
  * @throws UserError naming the variable; what stands in LLM_API_KEY is in no message
  */
-export function readEndpoint({ dotenv, dotenv_given, model, env }: EndpointSource): Endpoint {
-  const file = readDotenv(dotenv, dotenv_given);
-  const value = (name: string): string => env[name]?.trim() || file[name]?.trim() || "";
-  const where = `the environment or ${dotenv}`;
+export function readEndpoint(source: EndpointSource): Endpoint {
+  const { model, names = LLM_NAMES } = source;
+  const { value, where } = readVariables(source);
 
-  const base = value("LLM_BASE_URL");
+  const base = value(names.base_url);
   if (base === "")
-    throw new UserError(`LLM_BASE_URL is not set. Put it into ${where}, as LLM_BASE_URL=https://api.openai.com/v1`);
-  const name = model || value("MODEL");
+    throw new UserError(
+      `${names.base_url} is not set. Put it into ${where}, as ${names.base_url}=https://api.openai.com/v1`,
+    );
+  const name = model || value(names.model);
   if (name === "")
-    throw new UserError(`The policy is 'api:', without a model. Write api:<model>, or set MODEL in ${where}.`);
-  const api_key = value("LLM_API_KEY");
+    throw new UserError(
+      names === LLM_NAMES
+        ? `The policy is 'api:', without a model. Write api:<model>, or set MODEL in ${where}.`
+        : `${names.model} is not set. Put the model's name into ${where}.`,
+    );
+  const api_key = value(names.api_key);
   // Node would name the header with its value in its own error.
   if (!/^[\x21-\x7e]*$/.test(api_key))
     throw new UserError(
-      `LLM_API_KEY holds a blank, a line break or a letter beyond ASCII, which no key does. Copy it into ${where} again.`,
+      `${names.api_key} holds a blank, a line break or a letter beyond ASCII, which no key does. Copy it into ${where} again.`,
     );
-  return { url: chatUrl(base), api_key, model: name };
+  return { url: chatUrl(base, names), api_key, model: name, ...(names === LLM_NAMES ? {} : { names }) };
+}
+
+/** A variable's value by its name, "" where it is not set, and where to set it. @throws UserError for a broken file */
+export function readVariables({ dotenv, dotenv_given, env }: Omit<EndpointSource, "model" | "names">) {
+  const file = readDotenv(dotenv, dotenv_given);
+  return {
+    value: (name: string): string => env[name]?.trim() || file[name]?.trim() || "",
+    where: `the environment or ${dotenv}`,
+  };
 }
 
 /** The base as users copy it: with a slash at the end, or with the whole path of the chat completions. */
-function chatUrl(base: string): URL {
+function chatUrl(base: string, names: EndpointNames): URL {
   const url = URL.canParse(base) ? new URL(base) : null;
   // The text itself is not shown: it may be a key in the wrong place.
   if (!url || !/^https?:$/.test(url.protocol))
-    throw new UserError("LLM_BASE_URL is no http(s) address; expected one as https://api.openai.com/v1");
+    throw new UserError(`${names.base_url} is no http(s) address; expected one as https://api.openai.com/v1`);
   if (url.username || url.password)
-    throw new UserError("LLM_BASE_URL holds a user name or a password. Put the key into LLM_API_KEY instead.");
+    throw new UserError(
+      `${names.base_url} holds a user name or a password. Put the key into ${names.api_key} instead.`,
+    );
   url.hash = "";
   url.pathname = `${url.pathname.replace(/\/+$/, "").replace(/\/chat\/completions$/, "")}/chat/completions`;
   return url;

@@ -19,6 +19,7 @@ const options = arxivOptions.parse({});
 const context: EpisodeContext<ArxivOptions> = {
   options,
   random: createRandom(1),
+  trial: 0,
   signal: new AbortController().signal,
 };
 

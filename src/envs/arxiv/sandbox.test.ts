@@ -97,7 +97,7 @@ test("all tasks: no connection is opened, no file is written, files of over 2 MB
 test("the state that a rollout began with is the same value afterwards, so keeping it is a capture", async () => {
   const options = arxivOptions.parse({});
   const { tasks } = await arxivSpec.load("all", options);
-  const context = { options, random: createRandom(1), signal: new AbortController().signal };
+  const context = { options, random: createRandom(1), trial: 0, signal: new AbortController().signal };
   for (const task of tasks) {
     const { state: captured } = await arxivSpec.reset(task, context);
     const copy = structuredClone({ ...captured, snapshot: captured.snapshot.sha256 });
