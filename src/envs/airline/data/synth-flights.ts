@@ -130,7 +130,7 @@ function withinOneStop(routes: readonly { pair: Pair; both: boolean }[]): number
 function drawPlans(seed: string, count: number): FlightPlan[] {
   const routes = drawRoutes(synthRandom(seed, "routes"), count);
   const random = synthRandom(seed, "flights");
-  const counts = routes.map((): number => random.weighted(FLIGHTS_PER_PAIR));
+  const counts: number[] = routes.map(() => random.weighted(FLIGHTS_PER_PAIR));
   let total = counts.reduce((sum, flights) => sum + flights, 0);
   while (total !== count) {
     const route = random.int(0, routes.length - 1);

@@ -59,6 +59,19 @@ const bags = (changes: object = {}) => ({
   ...changes,
 });
 
+/** What the tests look at of an argument's schema. */
+interface Schema {
+  enum?: string[];
+  items?: { properties: Record<string, Schema> };
+}
+
+/** What they look at of a flight that a search finds. */
+interface Offer {
+  flight_number: string;
+  date: string;
+  prices: { economy: number };
+}
+
 describe("all tools", () => {
   test("there are 14, in alphabetical order, each with its arguments in order", () => {
     expect(airlineTools.map(({ name, argument_names }) => [name, ...argument_names].join(" "))).toEqual([
@@ -93,15 +106,12 @@ describe("all tools", () => {
       '{"type":"function","function":{"name":"list_all_airports","description":"List all airports with the city of each.","parameters":{"type":"object","properties":{},"required":[]}}}',
     );
     const { parameters } = airlineToolSchemas[12]!.function as unknown as {
-      parameters: {
-        required: string[];
-        properties: { cabin: { enum: string[] }; flights: { items: { properties: Record<string, unknown> } } };
-      };
+      parameters: { required: string[]; properties: Record<string, Schema> };
     };
     expect(Object.keys(parameters)).toEqual(["type", "properties", "required"]);
     expect(parameters.required).toEqual(["reservation_id", "cabin", "flights", "payment_id"]);
-    expect(parameters.properties.cabin.enum).toEqual(["basic_economy", "economy", "business"]);
-    expect(Object.keys(parameters.properties.flights.items.properties)).toEqual(["flight_number", "date"]);
+    expect(parameters.properties.cabin!.enum).toEqual(["basic_economy", "economy", "business"]);
+    expect(Object.keys(parameters.properties.flights!.items!.properties)).toEqual(["flight_number", "date"]);
     const descriptions = airlineTools.map(({ description }) => description);
     expect(new Set(descriptions).size).toBe(14);
     expect(airlineToolNamed("search_onestop_flight")!.description).toMatch(/one stop/);
@@ -228,8 +238,7 @@ describe("read tools", () => {
     const action = { name: "search_onestop_flight", kwargs: { origin: "SFO", destination: "JFK", date } };
     const { observation } = runAction(start, action, { fix_onestop });
     if (observation.startsWith("Error")) return observation;
-    type Leg = { flight_number: string; date: string; prices: { economy: number } };
-    const found = JSON.parse(observation) as [Leg, Leg][];
+    const found: [Offer, Offer][] = JSON.parse(observation);
     return found.map(([a, b]) => [a.flight_number, b.flight_number, a.date, b.date, b.prices.economy].join(" "));
   }
 
