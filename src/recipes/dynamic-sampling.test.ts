@@ -1,11 +1,10 @@
-import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { chooseInterpreter } from "../bridge/interpreter.ts";
 import { loadConfig } from "../config.ts";
 import { runCommand } from "../fixtures/run-command.ts";
+import { makeTinyModel } from "../fixtures/tiny-model.ts";
 import { readJsonLines, readTrajectories } from "../trajectory-log.ts";
 import { dynamicSamplingOf } from "./dynamic-sampling.ts";
 import { grpo } from "./grpo.ts";
@@ -80,19 +79,9 @@ describe("what Python gets", () => {
 });
 
 describe("runs", () => {
-  const makeModel = `
-import sys
-from tiny import tiny_model, tiny_tokenizer
-tokenizer = tiny_tokenizer()
-shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 1024}
-tiny_model(tokenizer, end_rate=0.05, **shape).save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-`;
   const model = join(folder, "model");
   beforeAll(() => {
-    const PYTHONPATH = [join(root, "py"), join(root, "py/tests")].join(":");
-    const env = { ...process.env, PYTHONPATH };
-    execFileSync(chooseInterpreter({}).path, ["-c", makeModel, model], { env, stdio: "pipe" });
+    makeTinyModel(model);
   }, LONG);
 
   /** The guessing environment, with another reward: a function of the task's number and the first reply's length. */

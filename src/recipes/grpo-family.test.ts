@@ -1,10 +1,9 @@
-import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, expect, test } from "vitest";
-import { chooseInterpreter } from "../bridge/interpreter.ts";
 import { runCommand } from "../fixtures/run-command.ts";
+import { makeTinyModel } from "../fixtures/tiny-model.ts";
 import { readJsonLines } from "../trajectory-log.ts";
 
 // The family with real processes: three steps of each from configs/tiny/grpo.yaml. What their losses are is checked in
@@ -14,15 +13,6 @@ const root = join(import.meta.dirname, "../..");
 const folder = mkdtempSync(join(tmpdir(), "family-"));
 const model = join(folder, "model");
 const LONG = 300_000; // every run starts a Python that imports torch
-
-const makeModel = `
-import sys
-from tiny import tiny_model, tiny_tokenizer
-tokenizer = tiny_tokenizer()
-shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 1024}
-tiny_model(tokenizer, end_rate=0.05, **shape).save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-`;
 
 const env = join(folder, "lengths-env.ts");
 
@@ -56,11 +46,7 @@ function writeEnv() {
 
 beforeAll(() => {
   writeEnv();
-  const PYTHONPATH = [join(root, "py"), join(root, "py/tests")].join(":");
-  execFileSync(chooseInterpreter({}).path, ["-c", makeModel, model], {
-    env: { ...process.env, PYTHONPATH },
-    stdio: "pipe",
-  });
+  makeTinyModel(model);
 }, LONG);
 
 const grpo = (name: string, ...flags: string[]) => {

@@ -1,24 +1,21 @@
 import { z } from "zod";
-import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
 import type { TaskSet } from "../core/env.ts";
-import { errorText } from "../core/errors.ts";
 import { createRandom } from "../core/random.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 
-import { writeRewardSummary } from "../reward-summary.ts";
 import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
 
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
-import { openExam } from "./exams.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
 import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
+import { endRollouts, serveRollouts } from "./rollouts.ts";
 import { shapingKeys, shapingOf } from "./shaping.ts";
 import {
   chatKeys,
@@ -152,28 +149,10 @@ export const grpo: Recipe = defineRecipe({
         { ...about, ...(await describePython(python)) },
         context,
       );
-      const { run, metrics } = training;
-      const exams = {
-        ...(canary && { canary: openExam(canary, () => training.log("canary")) }),
-        verification: openExam(tasks, () => training.log("verification")),
-      };
-      const served = serveEpisodes({
-        tasks,
-        exams,
-        log: training.log("trajectories"),
-        counters: training.counters,
-        onCheckpoint: training.onCheckpoint,
-        max_turns: config.max_turns ?? undefined,
-        timeout_ms: config.episode_timeout_ms,
-        max_invalid_share: config.max_invalid_share,
-        onLog(step, values) {
-          metrics.write(step, values);
-          progress.status(
-            `grpo: ${summarizePoint(step, values, ["reward", "rollout/success", "loss", "entropy", "rollout/invalid"])}`,
-          );
-        },
-        onNote: progress.line,
-      });
+      const { run } = training;
+      const shown = ["reward", "rollout/success", "loss", "entropy", "rollout/invalid"];
+      const status = (step: number, values: Record<string, number>) => `grpo: ${summarizePoint(step, values, shown)}`;
+      const served = serveRollouts(training, { tasks, canary, config, status }, context);
       progress.line(`grpo: ${model} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
       return await finishRun(run, training.logs, async () => {
         const request = entries.grpo.request.parse({
@@ -214,12 +193,7 @@ export const grpo: Recipe = defineRecipe({
             ].join("\n"),
           };
         } finally {
-          await served.closeAll();
-          // However it ended, and never in place of the error that ended it.
-          if (world.rank === 0)
-            await writeRewardSummary(dir).catch((error: unknown) =>
-              progress.line(`no reward summary: ${errorText(error)}`),
-            );
+          await endRollouts(served, dir, context);
         }
       });
     } finally {

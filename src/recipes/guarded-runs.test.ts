@@ -1,10 +1,9 @@
-import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { chooseInterpreter } from "../bridge/interpreter.ts";
 import { runCommand } from "../fixtures/run-command.ts";
+import { makeTinyModel } from "../fixtures/tiny-model.ts";
 import { readJsonLines, readTrajectories } from "../trajectory-log.ts";
 
 // Runs that a guard ends, with real processes: the exit code, the reason in the manifest, and what is left in the folder.
@@ -15,23 +14,8 @@ const runs = join(folder, "runs");
 const model = join(folder, "model");
 const LONG = 300_000;
 
-const makeModel = `
-import sys
-from tiny import tiny_model, tiny_tokenizer
-tokenizer = tiny_tokenizer()
-shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 1024}
-tiny_model(tokenizer, end_rate=0.05, **shape).save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-`;
-
 beforeAll(() => {
-  const python = chooseInterpreter({}).path;
-  const env = {
-    ...process.env,
-    PYTHONPATH: [join(root, "py"), join(root, "py/tests")].join(":"),
-    OMP_NUM_THREADS: "1",
-  };
-  execFileSync(python, ["-c", makeModel, model], { env, stdio: "pipe" });
+  makeTinyModel(model);
 }, LONG);
 
 /** guess-the-number with another reward: an expression over `last` (the last reply), `task` and `step` (training's). */

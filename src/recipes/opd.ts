@@ -1,17 +1,15 @@
 import { z } from "zod";
-import { serveEpisodes } from "../bridge/episodes.ts";
 import { entries } from "../bridge/protocol.ts";
 import { PythonError, startPython } from "../bridge/python.ts";
-import { errorText, GuardError, UserError } from "../core/errors.ts";
+import { GuardError, UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
-import { writeRewardSummary } from "../reward-summary.ts";
 import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
-import { openExam } from "./exams.ts";
 import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
+import { endRollouts, serveRollouts } from "./rollouts.ts";
 import {
   chatKeys,
   describePython,
@@ -147,27 +145,10 @@ export const opd: Recipe = defineRecipe({
         { ...about, ...(await describePython(python)) },
         context,
       );
-      const { run, metrics } = training;
-      const exams = {
-        ...(canary && { canary: openExam(canary, () => training.log("canary")) }),
-        verification: openExam(tasks, () => training.log("verification")),
-      };
-      const served = serveEpisodes({
-        tasks,
-        exams,
-        log: training.log("trajectories"),
-        counters: training.counters,
-        onCheckpoint: training.onCheckpoint,
-        max_turns: config.max_turns ?? undefined,
-        timeout_ms: config.episode_timeout_ms,
-        max_invalid_share: config.max_invalid_share,
-        onLog(step, values) {
-          metrics.write(step, values);
-          const shown = ["opd/reverse_kl", "reward", "rollout/success", "loss", "rollout/invalid"];
-          progress.status(`opd: ${summarizePoint(step, values, shown)}`);
-        },
-        onNote: progress.line,
-      });
+      const { run } = training;
+      const shown = ["opd/reverse_kl", "reward", "rollout/success", "loss", "rollout/invalid"];
+      const status = (step: number, values: Record<string, number>) => `opd: ${summarizePoint(step, values, shown)}`;
+      const served = serveRollouts(training, { tasks, canary, config, status }, context);
       progress.line(`opd: ${model} towards ${teacher.name} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
       return await finishRun(run, training.logs, async () => {
         const request = entries.opd.request.parse({
@@ -202,12 +183,7 @@ export const opd: Recipe = defineRecipe({
             ].join("\n"),
           };
         } finally {
-          await served.closeAll();
-          // However it ended, and never in place of the error that ended it.
-          if (world.rank === 0)
-            await writeRewardSummary(dir).catch((error: unknown) =>
-              progress.line(`no reward summary: ${errorText(error)}`),
-            );
+          await endRollouts(served, dir, context);
         }
       });
     } finally {

@@ -1,10 +1,10 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { chooseInterpreter } from "../bridge/interpreter.ts";
 import { main } from "../cli.ts";
+import { makeTinyModel } from "../fixtures/tiny-model.ts";
 import { readJsonLines, readTrajectories } from "../trajectory-log.ts";
 
 // The whole path with real processes: a model made on the spot trains two steps, is saved, and is played.
@@ -15,19 +15,8 @@ const runs = join(folder, "runs");
 const model = join(folder, "model");
 const LONG = 300_000; // every recipe starts a Python that imports torch
 
-const makeModel = `
-import sys
-from tiny import tiny_model, tiny_tokenizer
-tokenizer = tiny_tokenizer()
-shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 1024}
-tiny_model(tokenizer, end_rate=0.05, **shape).save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-`;
-
 beforeAll(() => {
-  const python = chooseInterpreter({}).path;
-  const PYTHONPATH = [join(root, "py"), join(root, "py/tests")].join(":");
-  execFileSync(python, ["-c", makeModel, model], { env: { ...process.env, PYTHONPATH }, stdio: "pipe" });
+  makeTinyModel(model);
 }, LONG);
 
 const json = (...path: string[]) => JSON.parse(readFileSync(join(runs, ...path), "utf8")) as Record<string, unknown>;

@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import {
   cpSync,
@@ -13,9 +13,9 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import { chooseInterpreter } from "../bridge/interpreter.ts";
 import { newestCheckpoint } from "../checkpoints.ts";
 import { runCommand } from "../fixtures/run-command.ts";
+import { makeTinyModel } from "../fixtures/tiny-model.ts";
 import { readJsonLines } from "../trajectory-log.ts";
 
 // Runs that are killed and go on, with real processes: what they leave behind is what an unbroken run leaves.
@@ -26,18 +26,8 @@ const runs = join(folder, "runs");
 const model = join(folder, "model");
 const LONG = 300_000;
 
-const makeModel = `
-import sys
-from tiny import tiny_model, tiny_tokenizer
-tokenizer = tiny_tokenizer()
-shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "max_position_embeddings": 1024}
-tiny_model(tokenizer, end_rate=0.05, **shape).save_pretrained(sys.argv[1])
-tokenizer.save_pretrained(sys.argv[1])
-`;
-
 beforeAll(async () => {
-  const PYTHONPATH = [join(root, "py"), join(root, "py/tests")].join(":");
-  execFileSync(chooseInterpreter({}).path, ["-c", makeModel, model], { env: { ...process.env, PYTHONPATH } });
+  makeTinyModel(model);
   await ended(start("whole"));
 }, LONG);
 
