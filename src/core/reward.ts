@@ -5,6 +5,8 @@ export interface RewardComponent {
   name: string;
   /** Lowest and highest value it can take. */
   range: readonly [number, number];
+  /** It judges how a task was done, not whether: a solution need not earn its top. Left out: gold earns the top. */
+  shaping?: true;
 }
 
 /** What a scorer judges: one finished episode. */
