@@ -19,8 +19,8 @@ const record = z.record(z.string(), z.unknown());
 export const episodeRequest = z.strictObject({ task_id: z.string(), seed, trial: count });
 export type EpisodeRequest = z.infer<typeof episodeRequest>;
 
-/** What episodes are played for. Those of a canary or a verification are exams: they teach nothing. */
-export const purpose = z.enum(["training", "canary", "verification"]);
+/** What episodes are played for. All but training's are exams: they teach nothing. */
+export const purpose = z.enum(["training", "canary", "validation", "verification"]);
 export type Purpose = z.infer<typeof purpose>;
 
 const endedBy = z.enum(["terminated", "truncated", "error", "timeout"]);
@@ -242,6 +242,18 @@ export const guards = z
   .default(null);
 export type Guards = NonNullable<z.infer<typeof guards>>;
 
+/** Tasks played every `steps` optimizer steps under the conditions of an evaluation, `samples` times each. null: none. */
+export const validation = z
+  .strictObject({
+    task_ids: z.array(z.string()).min(1),
+    samples: z.int().positive(),
+    steps: z.int().positive(),
+    sampling,
+  })
+  .nullable()
+  .default(null);
+export type ValidationRequest = z.infer<typeof validation>;
+
 /** Episodes played with the policy once it is trained, each task `samples` times. null: none. */
 const verification = z
   .strictObject({
@@ -421,6 +433,7 @@ export const entries = {
       sampling,
       shaping: shaping.default(null),
       guards,
+      validation,
       verification,
     }),
     result: z.looseObject({

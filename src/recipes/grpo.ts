@@ -41,6 +41,7 @@ import {
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
+import { validationKeys, validationOf } from "./validation.ts";
 import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts";
 
 export const grpo: Recipe = defineRecipe({
@@ -78,6 +79,7 @@ export const grpo: Recipe = defineRecipe({
     ...shapingKeys,
     ...curriculumKeys,
     ...guardKeys,
+    ...validationKeys,
     ...verifyKeys,
     ...adapterKeys,
     ...chatKeys,
@@ -111,6 +113,7 @@ export const grpo: Recipe = defineRecipe({
       ...(given.advantage === "turn_scores" ? await scoreProblems(tasks) : []),
     ]);
     const { guards, canary } = await guardsOf(given, planned.given, env, tasks);
+    const validation = await validationOf(given, planned.given, env, tasks);
     const { max_steps } = given.trainer;
     const steps = typeof max_steps === "number" && max_steps > 0 ? max_steps : null;
     const stages = planCurriculum(given.curriculum, tasks, steps);
@@ -142,6 +145,7 @@ export const grpo: Recipe = defineRecipe({
         algorithm: algorithmOf(config, effective),
         curriculum: stages,
         guards,
+        validation: validation?.about ?? null,
       };
       const about = { recipe: "grpo", command: context.command, seed: config.seed, data: tasks.sources, details };
       const training = openTrainingRun(
@@ -152,7 +156,7 @@ export const grpo: Recipe = defineRecipe({
       const { run } = training;
       const shown = ["reward", "rollout/success", "loss", "entropy", "rollout/invalid"];
       const status = (step: number, values: Record<string, number>) => `grpo: ${summarizePoint(step, values, shown)}`;
-      const served = serveRollouts(training, { tasks, canary, config, status }, context);
+      const served = serveRollouts(training, { tasks, canary, validation, config, status }, context);
       progress.line(`grpo: ${model} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
       return await finishRun(run, training.logs, async () => {
         const request = entries.grpo.request.parse({
@@ -171,6 +175,7 @@ export const grpo: Recipe = defineRecipe({
           sampling: samplingOf(config),
           shaping: shapingOf(config),
           guards,
+          validation: validation && { ...validation.request, sampling: samplingOf(config) },
           verification: verificationOf(config, `model:${dir}`, tasks.ids, samplingOf(config)),
         });
         try {
