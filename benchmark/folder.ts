@@ -2,6 +2,7 @@ import { join } from "node:path";
 import { Stopped, startPython } from "../src/bridge/python.ts";
 import type { Continuation, Env, TaskSet } from "../src/core/env.ts";
 import { errorText, nearest, UserError } from "../src/core/errors.ts";
+import { pickTasks } from "../src/core/task-choice.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
 import { loadEnv } from "../src/envs/index.ts";
 import type { RunContext, RunResult } from "../src/recipes/recipe.ts";
@@ -32,7 +33,7 @@ import {
   refuseChanged,
   restOf,
 } from "./resume.ts";
-import { joinTaskSets, pickCategories, pickFrom, pickTasks, planTrials } from "./tasks.ts";
+import { joinTaskSets, pickCategories, pickFrom, planTrials } from "./tasks.ts";
 import { healTimes, type Sitting, TIMES_FILE, type TimedEpisode } from "./timing.ts";
 
 // Plays into a run's folder: everything is checked first, then the log is written, an episode a line.

@@ -22,18 +22,6 @@ export function joinTaskSets(sets: readonly TaskSet[]): TaskSet {
   };
 }
 
-/** Only the tasks named. @throws UserError for one that is not there */
-export function pickTasks(tasks: TaskSet, ids: readonly string[]): TaskSet {
-  if (ids.length === 0) return tasks;
-  for (const [index, id] of ids.entries()) {
-    if (ids.indexOf(id) !== index) throw new UserError(`task_ids names '${id}' twice.`);
-    if (tasks.ids.includes(id)) continue;
-    const near = nearest(id, tasks.ids);
-    throw new UserError(`task_ids: ${tasks.split} has no task '${id}'${near ? `; did you mean '${near}'?` : "."}`);
-  }
-  return { ...tasks, ids };
-}
-
 /** Every (task, trial), each with a seed of its own: neither order nor selection of tasks moves another's numbers. */
 export function planTrials(task_ids: readonly string[], trials: number, seed: number): EpisodeRequest[] {
   return task_ids.flatMap((task_id) =>

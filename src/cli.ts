@@ -339,7 +339,12 @@ function addRecipe(target: Command, recipe: Recipe, { argv, command, ending, fin
     if (Object.keys(trainer).length > 0) given.trainer = { ...(given.trainer as object | undefined), ...trainer };
 
     const progress = progressOf(world, createProgress());
-    const file = rest[0] ?? (goesOn(given) ? null : recipe.defaultFile(given)); // such a run has its settings
+    const named = recipe.namedFile(given);
+    if (named && rest[0])
+      throw new UserError(
+        `The flags name the config file ${shownPath(named)}, and ${rest[0]} is given too. Leave one out.`,
+      );
+    const file = rest[0] ?? (goesOn(given) ? null : (named ?? recipe.defaultFile(given))); // such a run has its settings
     if (file && !rest[0]) progress.line(`settings: ${shownPath(file)}`);
     const loaded = loadConfig({
       recipe: recipe.name,

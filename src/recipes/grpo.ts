@@ -3,6 +3,7 @@ import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
 import type { TaskSet } from "../core/env.ts";
 import { createRandom } from "../core/random.ts";
+import { pickTasks } from "../core/task-choice.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
@@ -12,6 +13,7 @@ import { adapterKeys, adapterOf } from "./adapters.ts";
 
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
+import { experimentFile, experimentKeys, experimentProblems, mockPreset } from "./experiments.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
 import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
@@ -53,6 +55,7 @@ export const grpo: Recipe = defineRecipe({
     "grpo configs/grpo-arxiv.yaml --model runs/sft-arxiv/final --gspo",
     "grpo --model models/my-sft --env ./my-env.ts --split train --dr-grpo",
     "grpo --dapo --advantage turn_discount --advantage-alpha-unit turn",
+    "grpo --exp prm_lite_lata --mock",
   ],
   config: z.object({
     ...runKeys,
@@ -66,6 +69,8 @@ export const grpo: Recipe = defineRecipe({
       .describe(
         "A folder in Hugging Face format, or a hub id; left out: the newest SFT result of the tiny model, made first where there is none.",
       ),
+    task_ids: z.array(z.string()).default([]).describe("Only these tasks of the split."),
+    ...experimentKeys,
     ...presetKeys,
     ...dynamicSamplingKeys,
     ...samplingKeys,
@@ -91,7 +96,8 @@ export const grpo: Recipe = defineRecipe({
     const tiny = model === undefined || isTinyModel(String(model));
     return localPath(tiny ? "configs/grpo-tiny.yaml" : "configs/grpo-arxiv.yaml");
   },
-  presets: presetsOf,
+  namedFile: experimentFile,
+  presets: (values) => [...presetsOf(values), ...mockPreset(values)],
 
   async run(asked, context) {
     const { progress, world } = context;
@@ -101,7 +107,8 @@ export const grpo: Recipe = defineRecipe({
     const dynamic_sampling = dynamicSamplingOf(given, planned.given);
     const env = await loadEnv(given.env);
     const split = given.split ?? env.splits[0]!;
-    const tasks = await env.load(split, given.env_options);
+    refuse(experimentProblems({ ...given, env: env.name }));
+    const tasks = pickTasks(await env.load(split, given.env_options), given.task_ids);
     const continuation = env.continuation(given.env_options);
     const adapter = adapterOf(given, planned.given);
     refuse([
