@@ -228,11 +228,17 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   const pairFlags = addFlags(data, pairSettings, "dpo: ");
 
   try {
-    await program.parseAsync(argv, { from: "user" });
+    await program.parseAsync(withAliases(argv), { from: "user" });
     return ending.done(exitCode);
   } catch (error) {
     return await ending.failed(readFailure(error));
   }
+}
+
+/** `data FAMILY collect` is `collect --env FAMILY`: it plays, so its flags are those of play. */
+function withAliases(argv: readonly string[]): string[] {
+  const [command, family, action, ...rest] = argv;
+  return command === "data" && action === "collect" ? ["collect", "--env", family!, ...rest] : [...argv];
 }
 
 interface BadCaseOptions {

@@ -57,6 +57,18 @@ const specSchema = z.object({
       failure: hook.optional(),
     })
     .optional(),
+  collection: z
+    .object({
+      split: z.string().min(1),
+      train: z.string().min(1),
+      holdout: z.string().min(1).nullable(),
+      env_options: z.record(z.string(), z.unknown()).optional(),
+      contaminated: hook.optional(),
+      conversation: hook.optional(),
+      counts: hook.optional(),
+      files: hook.optional(),
+    })
+    .optional(),
   canary: z.object({ split: z.string().min(1), task_ids: z.array(z.string()).min(1) }).optional(),
 });
 

@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { BadCaseRules } from "./bad-case.ts";
 import { type BaselineSpec, type Baselines, playBaselines, REFERENCE_POLICY } from "./baselines.ts";
 import { canonicalJson } from "./canonical-json.ts";
+import type { CollectionRules } from "./collection.ts";
 import { checkContinuation, checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
@@ -111,6 +112,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   pairs?: PairRules<Task, Options>;
   /** Its own measures in a benchmark's report. */
   benchmark?: BenchmarkRules;
+  /** How a teacher's episodes become SFT data; left out: successes of the first split. */
+  collection?: CollectionRules;
   /** Tasks that training plays now and then to see that nothing is unlearnt. Left out: the config names them. */
   canary?: CanaryTasks;
 }
@@ -166,6 +169,8 @@ export interface Env {
   pairs: EnvPairs | null;
   /** null: the family has no measures of its own. */
   benchmark: BenchmarkRules | null;
+  /** null: the family has no rules of its own. */
+  collection: CollectionRules | null;
   /** null: the family names none. */
   canary: CanaryTasks | null;
 }
@@ -287,6 +292,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     bad_cases: spec.bad_cases ?? null,
     pairs: spec.pairs ? sealPairs(spec.pairs) : null,
     benchmark: spec.benchmark ?? null,
+    collection: spec.collection ?? null,
     canary: spec.canary ?? null,
   };
 }
