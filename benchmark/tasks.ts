@@ -15,6 +15,7 @@ export function joinTaskSets(sets: readonly TaskSet[]): TaskSet {
     split: sets.map(({ split }) => split).join(","),
     ids: [...owner.keys()],
     sources: Object.assign({}, ...sets.map(({ sources }) => sources)) as Record<string, string>,
+    ...(sets[0]!.gold_is_shortest === false && { gold_is_shortest: false as const }),
     category: (task_id) => of(task_id).category(task_id),
     max_turns: (task_id) => of(task_id).max_turns(task_id),
     start: (task_id, options) => of(task_id).start(task_id, options),

@@ -20,6 +20,7 @@ const specSchema = z.object({
     "expected a zod schema, as z.strictObject({})",
   ),
   max_turns: z.union([turnLimit, hook], "expected a whole number of 1 or more, or a function of a task"),
+  gold_is_shortest: z.literal(false).optional(),
   tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.object({}) })),
   stop: z.array(z.string().min(1)).optional(),
   continuation: hook.optional(),

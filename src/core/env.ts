@@ -68,6 +68,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   options: z.ZodType<Options>;
   /** Replies a policy has at most; past this a rollout is truncated. A task may override it. */
   max_turns: number | ((task: Task) => number);
+  /** false: a policy may need fewer replies than gold, which asks and reports; left out: gold needs the fewest. */
+  gold_is_shortest?: false;
   tools: readonly Tool<State>[];
   /** Texts at which a reply is over, as what only the environment may write: a model behind an API is told to stop there. */
   stop?: readonly string[];
@@ -132,6 +134,8 @@ export interface TaskSet {
   sources: Record<string, string>;
   /** Left out: none were measured. */
   rates?: MeasuredRates | null;
+  /** false: a turn budget below gold's replies may do. Left out: it does not. */
+  gold_is_shortest?: false;
   category(task_id: string): string;
   max_turns(task_id: string): number;
   start(task_id: string, options: EpisodeOptions): Promise<Episode>;
@@ -229,6 +233,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       ids: tasks.map((task) => task.id),
       sources,
       rates,
+      ...(spec.gold_is_shortest === false && { gold_is_shortest: false as const }),
       category: (task_id) => spec.category?.(find(task_id)) ?? name,
       max_turns: (task_id) => (typeof spec.max_turns === "number" ? spec.max_turns : spec.max_turns(find(task_id))),
       start: (task_id, episode) => startEpisode(spec, find(task_id), options, episode),

@@ -184,8 +184,12 @@ export function readRunConfig(dir: string): Record<string, unknown> | null {
 
 // ------------------------------------------------------------------------------------------------------ checks
 
-/** Tasks whose gold solution takes more replies than an episode has (arxiv.md 3.4). */
+/**
+ * Tasks whose gold solution takes more replies than an episode has (arxiv.md 3.4). None where others may take fewer than
+ * gold: such a budget is for the user to choose.
+ */
 export function turnProblems(tasks: TaskSet, max_turns: number | null): string[] {
+  if (tasks.gold_is_shortest === false) return [];
   const needs = tasks.ids.map((task_id) => ({
     task_id,
     replies: tasks.replies("gold", task_id, createRandom(0)).length,
