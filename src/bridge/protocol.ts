@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { messageSchema } from "../core/message.ts";
+import type { FunctionTool } from "../core/tool.ts";
 
 /**
  * Every message between TypeScript and Python. `ops`: what Python asks while it works, and the answers.
@@ -144,6 +145,22 @@ export type Sampling = z.infer<typeof sampling>;
 export const continuation = z
   .strictObject({ separator: z.string(), opening: z.string().min(1), stop: z.string().min(1) })
   .nullable();
+
+const functionTool: z.ZodType<FunctionTool> = z.strictObject({
+  type: z.literal("function"),
+  function: z.strictObject({ name: z.string(), description: z.string(), parameters: record }),
+});
+
+/** How a dialogue becomes tokens. */
+const chat = {
+  /** In place of the model's own template: the name of one of Python's, as "hermes", or a .jinja file. null: its own. */
+  chat_template: z.string().nullable().default(null),
+  /** Passed to the chat template, as { enable_thinking: false }. */
+  chat_template_kwargs: record,
+  continuation,
+  /** What the chat template writes into every prompt. null: the environment's messages tell of its tools, if it has any. */
+  tools: z.array(functionTool).nullable().default(null),
+};
 
 /** Keys of peft's LoraConfig; those left out are Python's defaults, or a continued adapter's. null: train all parameters. */
 export const lora = z
@@ -299,9 +316,7 @@ const training = {
   /** Keys of TRL's config class, as the user gave them. */
   trainer: record,
   ...adapted,
-  /** Passed to the chat template, as { enable_thinking: false }. */
-  chat_template_kwargs: record,
-  continuation,
+  ...chat,
 };
 
 const trained = {
@@ -334,8 +349,7 @@ export const entries = {
       /** Keys of TRL's config class; {} for play. */
       trainer: record,
       ...adapted,
-      chat_template_kwargs: record,
-      continuation,
+      ...chat,
       /** Of the whole run, and of them on this machine. */
       processes: z.int().positive().default(1),
       local_processes: z.int().positive().default(1),
@@ -490,8 +504,7 @@ export const entries = {
       model: z.string(),
       policy: z.string(),
       seed,
-      chat_template_kwargs: record,
-      continuation,
+      ...chat,
       /** Episodes of one batch are played at a time. */
       batches: z.array(z.array(episodeRequest).min(1)).min(1),
       sampling,
@@ -583,6 +596,7 @@ export const entries = {
   doctor: { request: z.looseObject({}), result: z.looseObject({}) },
 } as const;
 
+export type ChatRequest = Pick<EntryRequest<"play">, keyof typeof chat>;
 export type Entry = keyof typeof entries;
 export type EntryRequest<Name extends Entry> = z.infer<(typeof entries)[Name]["request"]>;
 export type EntryResult<Name extends Entry> = z.infer<(typeof entries)[Name]["result"]>;

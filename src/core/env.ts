@@ -75,6 +75,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   stop?: readonly string[];
   /** Set where these options ask for the continuation style. Left out: the environment has none. */
   continuation?(options: Options): Continuation | null;
+  /** Whether under these options the tools' schemas go to the chat template. Left out: the prompt tells of them. */
+  template_tools?(options: Options): boolean;
   components: readonly RewardComponent[];
   /** Split names for --help and error messages; the first is what training uses by default. */
   splits: readonly string[];
@@ -158,6 +160,8 @@ export interface Env {
   stop: readonly string[];
   /** null: under these options a dialogue is of messages. @throws UserError for options that do not fit */
   continuation(options?: unknown): Continuation | null;
+  /** Whether under these options `tools` go to the chat template. @throws UserError for options that do not fit */
+  template_tools(options?: unknown): boolean;
   /** @throws UserError naming each option that does not fit. */
   parseOptions(options: unknown): Record<string, unknown>;
   load(split: string, options?: unknown): Promise<TaskSet>;
@@ -273,6 +277,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     tools: spec.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     stop: spec.stop ?? [],
     continuation: (options) => checkContinuation(spec.id, spec.continuation?.(parseOptions(options)) ?? null),
+    template_tools: (options) => spec.template_tools?.(parseOptions(options)) ?? false,
     parseOptions: (options) => parseOptions(options) as Record<string, unknown>,
     load,
     baselines: {

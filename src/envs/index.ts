@@ -79,6 +79,7 @@ function ofFile(name: string, path: string, env: Env): Env {
     ...env,
     parseOptions: (options) => now("options", () => env.parseOptions(options)),
     continuation: (options) => now("continuation", () => env.continuation(options)),
+    template_tools: (options) => now("template_tools", () => env.template_tools(options)),
     load: later("load", async (split, options) => {
       const tasks = await env.load(split, options);
       return {

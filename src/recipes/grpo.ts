@@ -21,6 +21,7 @@ import { endRollouts, serveRollouts } from "./rollouts.ts";
 import { shapingKeys, shapingOf } from "./shaping.ts";
 import {
   chatKeys,
+  chatOf,
   describePython,
   dryRun,
   envKeys,
@@ -109,7 +110,7 @@ export const grpo: Recipe = defineRecipe({
     const split = given.split ?? env.splits[0]!;
     refuse(experimentProblems({ ...given, env: env.name }));
     const tasks = pickTasks(await env.load(split, given.env_options), given.task_ids);
-    const continuation = env.continuation(given.env_options);
+    const chat = chatOf(env, given);
     const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
@@ -134,12 +135,12 @@ export const grpo: Recipe = defineRecipe({
 
     const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
-      const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
+      const { trainer, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const gold = [...(await longestGold(tasks)), ...(canary ? await longestGold(canary) : [])];
       const { effective } = await preflight(
         python,
-        { recipe: "grpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "grpo", model, trainer, ...adapter, ...chat, gold, budgets },
         context,
       );
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
@@ -174,8 +175,7 @@ export const grpo: Recipe = defineRecipe({
           seed: config.seed,
           trainer,
           ...adapter,
-          chat_template_kwargs,
-          continuation,
+          ...chat,
           task_ids: tasks.ids,
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
           dynamic_sampling,
