@@ -23,6 +23,8 @@ const specSchema = z.object({
   tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.object({}) })),
   stop: z.array(z.string().min(1)).optional(),
   continuation: hook.optional(),
+  template_tools: hook.optional(),
+  group_rewards: hook.optional(),
   components: z.array(z.object({ name: z.string(), range: z.tuple([z.number(), z.number()]) })),
   splits: z.array(z.string()).min(1),
   load: hook,

@@ -72,6 +72,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   stop?: readonly string[];
   /** Set where these options ask for the continuation style. Left out: the environment has none. */
   continuation?(options: Options): Continuation | null;
+  /** true: the tools' schemas go to the chat template, the prompt's messages do not list them. Left out: false. */
+  template_tools?(options: Options): boolean;
   components: readonly RewardComponent[];
   /** Split names for --help and error messages; the first is what training uses by default. */
   splits: readonly string[];
@@ -87,6 +89,11 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   ): StepResult<State> | Promise<StepResult<State>>;
   /** The one scorer: pure, no I/O. */
   score(episode: FinishedEpisode<State>, task: Task, options: Options): Score;
+  /**
+   * Training rewards of one task's rollouts under one seed, where they hang on each other: one a member, null where it
+   * has none (its score is null). Null in place of the list, or the hook left out: each keeps its own.
+   */
+  group_rewards?(group: readonly (Score | null)[], options: Options): (number | null)[] | null;
   /** Gives back what the episode holds outside its state. Called exactly once, however it ended. */
   close?(state: State): void | Promise<void>;
   /** Policies without a model: a task in, its replies out. `gold` solves the task. */
@@ -131,6 +138,8 @@ export interface TaskSet {
   rates?: MeasuredRates | null;
   category(task_id: string): string;
   max_turns(task_id: string): number;
+  /** See `EnvSpec.group_rewards`. null, or left out: each member keeps its own reward. */
+  group_rewards?(group: readonly (Score | null)[]): (number | null)[] | null;
   start(task_id: string, options: EpisodeOptions): Promise<Episode>;
   /** The replies of one of the environment's own policies. */
   replies(policy: string, task_id: string, random: Random): string[];
@@ -151,6 +160,8 @@ export interface Env {
   stop: readonly string[];
   /** null: under these options a dialogue is of messages. @throws UserError for options that do not fit */
   continuation(options?: unknown): Continuation | null;
+  /** Whether the chat template gets the tools' schemas. @throws UserError for options that do not fit */
+  template_tools(options?: unknown): boolean;
   /** @throws UserError naming each option that does not fit. */
   parseOptions(options: unknown): Record<string, unknown>;
   load(split: string, options?: unknown): Promise<TaskSet>;
@@ -226,6 +237,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       rates,
       category: (task_id) => spec.category?.(find(task_id)) ?? name,
       max_turns: (task_id) => (typeof spec.max_turns === "number" ? spec.max_turns : spec.max_turns(find(task_id))),
+      group_rewards: (group) => spec.group_rewards?.(group, options) ?? null,
       start: (task_id, episode) => startEpisode(spec, find(task_id), options, episode),
       replies(policy, task_id, random) {
         const play = Object.hasOwn(spec.policies, policy) ? spec.policies[policy] : undefined;
@@ -263,6 +275,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     tools: spec.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     stop: spec.stop ?? [],
     continuation: (options) => checkContinuation(spec.id, spec.continuation?.(parseOptions(options)) ?? null),
+    template_tools: (options) => spec.template_tools?.(parseOptions(options)) ?? false,
     parseOptions: (options) => parseOptions(options) as Record<string, unknown>,
     load,
     baselines: {
