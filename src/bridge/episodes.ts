@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { TaskSet } from "../core/env.ts";
 import type { Episode } from "../core/episode.ts";
 import { GuardError, nearest } from "../core/errors.ts";
+import type { Score } from "../core/reward.ts";
 import { describeIssues } from "../core/tool.ts";
 import type { EndedBy, Trajectory, Turn } from "../core/trajectory.ts";
 import { type Op, type OpAnswer, type OpPayload, ops, type Purpose } from "./protocol.ts";
@@ -197,6 +198,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         return episode.finish(tokens);
       }),
     );
+    regroup(trajectories, found);
     for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!);
     for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
     return {
@@ -210,6 +212,25 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         ...(turn_scores ? { turn_scores } : {}),
       })),
     };
+  }
+
+  /** Sets the rewards that hang on a whole group: the rollouts of one task and seed, which Python finishes together. */
+  function regroup(trajectories: readonly Trajectory[], found: readonly OpenEpisode[]): void {
+    const { group_rewards } = served.training?.tasks ?? {};
+    if (!group_rewards) return;
+    const groups = new Map<string, Trajectory[]>();
+    for (const [row, trajectory] of trajectories.entries()) {
+      if (found[row]!.purpose !== "training") continue;
+      const key = `${trajectory.seed}/${trajectory.task_id}`;
+      groups.set(key, [...(groups.get(key) ?? []), trajectory]);
+    }
+    for (const group of groups.values()) {
+      const rewards = group_rewards(group.map(scoreOf));
+      for (const [member, trajectory] of group.entries()) {
+        const reward = rewards?.[member];
+        if (trajectory.reward !== null && typeof reward === "number") trajectory.reward = reward;
+      }
+    }
   }
 
   function record(trajectory: Trajectory, { purpose, batch }: OpenEpisode): void {
@@ -289,6 +310,10 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       );
     },
   };
+}
+
+function scoreOf({ reward, parts, metrics, success }: Trajectory): Score | null {
+  return reward === null ? null : { reward, parts, metrics, success };
 }
 
 /** Shares of an episode's turns that could not be read, or whose tool refused: curves that every family has. */

@@ -25,6 +25,7 @@ const specSchema = z.object({
   stop: z.array(z.string().min(1)).optional(),
   continuation: hook.optional(),
   template_tools: hook.optional(),
+  group_rewards: hook.optional(),
   components: z.array(z.object({ name: z.string(), range: z.tuple([z.number(), z.number()]) })),
   splits: z.array(z.string()).min(1),
   load: hook,

@@ -92,6 +92,11 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   ): StepResult<State> | Promise<StepResult<State>>;
   /** The one scorer: pure, no I/O. */
   score(episode: FinishedEpisode<State>, task: Task, options: Options): Score;
+  /**
+   * Training rewards of one task's rollouts under one seed, where they hang on each other: one a member, null where it
+   * has none (its score is null). Null in place of the list, or the hook left out: each keeps its own.
+   */
+  group_rewards?(group: readonly (Score | null)[], options: Options): (number | null)[] | null;
   /** Gives back what the episode holds outside its state. Called exactly once, however it ended. */
   close?(state: State): void | Promise<void>;
   /** Policies without a model: a task in, its replies out. `gold` solves the task. */
@@ -140,6 +145,8 @@ export interface TaskSet {
   gold_is_shortest?: false;
   category(task_id: string): string;
   max_turns(task_id: string): number;
+  /** See `EnvSpec.group_rewards`. null, or left out: each member keeps its own reward. */
+  group_rewards?(group: readonly (Score | null)[]): (number | null)[] | null;
   start(task_id: string, options: EpisodeOptions): Promise<Episode>;
   /** The replies of one of the environment's own policies. */
   replies(policy: string, task_id: string, random: Random): string[];
@@ -240,6 +247,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       ...(spec.gold_is_shortest === false && { gold_is_shortest: false as const }),
       category: (task_id) => spec.category?.(find(task_id)) ?? name,
       max_turns: (task_id) => (typeof spec.max_turns === "number" ? spec.max_turns : spec.max_turns(find(task_id))),
+      group_rewards: (group) => spec.group_rewards?.(group, options) ?? null,
       start: (task_id, episode) => startEpisode(spec, find(task_id), options, episode),
       replies(policy, task_id, random) {
         const play = Object.hasOwn(spec.policies, policy) ? spec.policies[policy] : undefined;
