@@ -43,6 +43,12 @@ import { judgeVerification, solutionBudgets, verificationOf, verifyKeys } from "
 /** Rows that may be left out because they are longer than max_length. */
 const MAX_SHARE_TOO_LONG = 0.01;
 
+/** By environment. Settings for real models would teach the tiny one nothing, and the other way round. */
+const DEFAULT_FILES: Record<string, { tiny: string; real: string }> = {
+  arxiv: { tiny: "configs/sft-tiny.yaml", real: "configs/sft-arxiv.yaml" },
+  airline: { tiny: "configs/airline/sft-tiny.yaml", real: "configs/airline/sft.yaml" },
+};
+
 export const sft: Recipe = defineRecipe({
   name: "sft",
   several_processes: true,
@@ -83,11 +89,10 @@ export const sft: Recipe = defineRecipe({
     ...chatKeys,
     ...trainerKey("SFTConfig"),
   }),
-  // Settings for real models would teach the tiny one nothing, and the other way round.
   defaultFile({ model = TINY_MODEL, env = "arxiv" }) {
-    if (env !== "arxiv") return null;
     const tiny = model === TINY_MODEL || isTinyModel(String(model));
-    return localPath(tiny ? "configs/sft-tiny.yaml" : "configs/sft-arxiv.yaml");
+    const files = DEFAULT_FILES[String(env)];
+    return files ? localPath(tiny ? files.tiny : files.real) : null;
   },
 
   async run(given, context) {
