@@ -3,6 +3,7 @@ import type { z } from "zod";
 import type { TaskSet } from "../core/env.ts";
 import type { Episode } from "../core/episode.ts";
 import { GuardError, nearest } from "../core/errors.ts";
+import type { Score } from "../core/reward.ts";
 import { describeIssues } from "../core/tool.ts";
 import type { EndedBy, Trajectory, Turn } from "../core/trajectory.ts";
 import { type Op, type OpAnswer, type OpPayload, ops, type Purpose } from "./protocol.ts";
@@ -11,6 +12,8 @@ import { type Op, type OpAnswer, type OpPayload, ops, type Purpose } from "./pro
 export interface Served {
   tasks: TaskSet;
   log: { write(trajectory: Trajectory): void } | null;
+  /** Overrides the turn budget of the run; null: the environment's. Left out: the run's. */
+  max_turns?: number | null;
 }
 
 export interface ServeOptions {
@@ -104,7 +107,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
   };
 
   async function start({ purpose, policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
-    const tasks = served[purpose]?.tasks;
+    const { tasks, max_turns = options.max_turns ?? null } = served[purpose] ?? {};
     if (!tasks) throw new Error(`start: this run plays no episodes for ${purpose}`);
     const known = new Set(tasks.ids);
     episodes.forEach(({ task_id }, row) => {
@@ -128,7 +131,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
           trial,
           policy,
           policy_step,
-          max_turns: options.max_turns,
+          max_turns: max_turns ?? undefined,
           timeout_ms: options.timeout_ms,
           signal,
         });
@@ -142,7 +145,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         handle,
         messages: [...episode.messages],
         done: episode.ended_by !== null,
-        max_turns: options.max_turns ?? tasks.max_turns(episode.task_id),
+        max_turns: max_turns ?? tasks.max_turns(episode.task_id),
       })),
     };
   }
@@ -195,6 +198,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         return episode.finish(tokens);
       }),
     );
+    regroup(trajectories, found);
     for (const [row, trajectory] of trajectories.entries()) record(trajectory, found[row]!);
     for (const batch of new Set(found.map(({ batch }) => batch))) refuseTooManyInvalid(batch);
     return {
@@ -208,6 +212,25 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         ...(turn_scores ? { turn_scores } : {}),
       })),
     };
+  }
+
+  /** Sets the rewards that hang on a whole group: the rollouts of one task and seed, which Python finishes together. */
+  function regroup(trajectories: readonly Trajectory[], found: readonly OpenEpisode[]): void {
+    const { group_rewards } = served.training?.tasks ?? {};
+    if (!group_rewards) return;
+    const groups = new Map<string, Trajectory[]>();
+    for (const [row, trajectory] of trajectories.entries()) {
+      if (found[row]!.purpose !== "training") continue;
+      const key = `${trajectory.seed}/${trajectory.task_id}`;
+      groups.set(key, [...(groups.get(key) ?? []), trajectory]);
+    }
+    for (const group of groups.values()) {
+      const rewards = group_rewards(group.map(scoreOf));
+      for (const [member, trajectory] of group.entries()) {
+        const reward = rewards?.[member];
+        if (trajectory.reward !== null && typeof reward === "number") trajectory.reward = reward;
+      }
+    }
   }
 
   function record(trajectory: Trajectory, { purpose, batch }: OpenEpisode): void {
@@ -287,6 +310,10 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
       );
     },
   };
+}
+
+function scoreOf({ reward, parts, metrics, success }: Trajectory): Score | null {
+  return reward === null ? null : { reward, parts, metrics, success };
 }
 
 /** Shares of an episode's turns that could not be read, or whose tool refused: curves that every family has. */

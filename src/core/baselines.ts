@@ -128,7 +128,7 @@ export async function playBaselines<Task extends TaskBase, State, Options>(
 }
 
 /** Plays the replies of the family's own policy in the environment. */
-function playInEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>) {
+export function playInEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<Task, State, Options>) {
   return async (
     policy: string,
     task: Task,

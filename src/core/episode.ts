@@ -149,7 +149,10 @@ export async function startEpisode<Task extends TaskBase, State, Options>(
     if (by === "error" || by === "timeout") return trajectory;
     try {
       const score = env.score(
-        { turns, final_state: state as State, ended_by: by, training_step: options.policy_step ?? null },
+        {
+          ...{ turns, final_state: state as State, ended_by: by, ended_why: why },
+          training_step: options.policy_step ?? null,
+        },
         task,
         envOptions,
       );

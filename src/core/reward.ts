@@ -14,6 +14,8 @@ export interface FinishedEpisode<State> {
   turns: readonly Turn[];
   final_state: State;
   ended_by: EndedBy;
+  /** Why, for `truncated`: "turns", "tokens". Left out: not known. */
+  ended_why?: string | null;
   /** Optimizer steps taken when it was played, for reward curricula; null outside training. */
   training_step: number | null;
 }

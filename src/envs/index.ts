@@ -4,11 +4,13 @@ import { pathToFileURL } from "node:url";
 import type { Env } from "../core/env.ts";
 import { errorText, nearest, UserError } from "../core/errors.ts";
 import { failureOf } from "../core/measure.ts";
+import { airline } from "./airline/env.ts";
+import { readHermes } from "./airline/protocol/hermes.ts";
 import { arxiv } from "./arxiv/env.ts";
 import { parseReact } from "./arxiv/protocol.ts";
 
 /** The environments that come with Trestle. */
-export const envs: Record<string, Env> = { arxiv };
+export const envs: Record<string, Env> = { arxiv, airline };
 
 /**
  * An environment by its name, or from a file that exports `defineEnv(…)`, as "./my-env.ts".
@@ -79,11 +81,13 @@ function ofFile(name: string, path: string, env: Env): Env {
     ...env,
     parseOptions: (options) => now("options", () => env.parseOptions(options)),
     continuation: (options) => now("continuation", () => env.continuation(options)),
+    template_tools: (options) => now("template_tools", () => env.template_tools(options)),
     load: later("load", async (split, options) => {
       const tasks = await env.load(split, options);
       return {
         ...tasks,
         category: (task_id) => now("category", () => tasks.category(task_id)),
+        group_rewards: (group) => now("group_rewards", () => tasks.group_rewards?.(group) ?? null),
         replies: (policy, task_id, random) => now(`policy '${policy}'`, () => tasks.replies(policy, task_id, random)),
       };
     }),
@@ -113,7 +117,10 @@ function ofFile(name: string, path: string, env: Env): Env {
 }
 
 /** How a model's text can be read, by the protocol's name: what `parse` prints for a text. */
-export const protocols: Record<string, (text: string) => Record<string, unknown>> = { react: readReact };
+export const protocols: Record<string, (text: string) => Record<string, unknown>> = {
+  react: readReact,
+  hermes: readHermes,
+};
 
 function readReact(text: string): Record<string, unknown> {
   const parsed = parseReact(text);

@@ -10,9 +10,10 @@ import { CACHE_MODES, createCache } from "./cache.ts";
 import { CHAT_STRATEGIES, type ChatStrategy, chatUser } from "./chat.ts";
 import { humanUser } from "./human.ts";
 import { scriptedUser } from "./scripted.ts";
+import { silentUser } from "./silent.ts";
 import type { UserSimulator } from "./types.ts";
 
-export const USER_STRATEGIES = ["scripted", ...CHAT_STRATEGIES, "human"] as const;
+export const USER_STRATEGIES = ["scripted", "silent", ...CHAT_STRATEGIES, "human"] as const;
 
 const price = z.number().nonnegative().nullable().default(null);
 const ms = z
@@ -25,7 +26,10 @@ export const userOptions = z.strictObject({
   strategy: z
     .enum(USER_STRATEGIES)
     .default("scripted")
-    .describe("scripted needs no model; llm, react, verify and reflection ask an endpoint; human reads stdin."),
+    .describe(
+      "scripted needs no model; llm, react, verify and reflection ask an endpoint; human reads stdin; silent says the " +
+        "instruction and leaves at the first answer, to replay gold actions.",
+    ),
   peek: z
     .boolean()
     .default(true)
@@ -77,6 +81,7 @@ export function createUserSimulator(
 ): UserSimulator {
   const { strategy } = options;
   if (strategy === "scripted") return scriptedUser({ peek: options.peek });
+  if (strategy === "silent") return silentUser();
   if (strategy === "human") return humanUser({ input, output });
   return remoteUser(options, strategy, env);
 }

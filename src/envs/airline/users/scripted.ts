@@ -353,7 +353,7 @@ function scriptOf(task: UserTask): Script {
   if (task.script) return task.script;
   throw new UserError(
     `task '${task.id}' has no script, which the scripted user simulator plays. ` +
-      "Choose llm, react, verify, reflection or human, or give the task a script.",
+      "Choose user.strategy llm, react, verify, reflection or human, or silent to replay gold actions; or give the task a script.",
   );
 }
 

@@ -3,6 +3,7 @@ import type { ChatState } from "./chat.ts";
 import type { HumanState } from "./human.ts";
 import type { Script } from "./script.ts";
 import type { ScriptedState } from "./scripted.ts";
+import type { SilentState } from "./silent.ts";
 
 // What a user simulator is. It sees what the agent says to the user, and never a tool call; the probe is for the
 // scripted one, which has no other way to know that its wish was met.
@@ -62,7 +63,7 @@ export const NOTHING_SPENT: Readonly<Spent> = {
 };
 
 /** The user's side of an episode: plain data, never changed in place. */
-export type UserState = ChatState | ScriptedState | HumanState;
+export type UserState = ChatState | ScriptedState | SilentState | HumanState;
 
 export interface UserTurn<State> {
   state: State;
