@@ -84,6 +84,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
     "eval runs/bench-a runs/bench-b --json",
+    "eval --env search --baseline --checkpoint runs/search/checkpoint-10 runs/search/final   (see: compare --help)",
   ])
     .argument("<logs...>", "trajectory logs, or folders of runs")
     .option("--env <name>", "for the environment's own measures; left out: as the logs name it")
@@ -235,10 +236,22 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** `data FAMILY collect` is `collect --env FAMILY`: it plays, so its flags are those of play. */
+/**
+ * `data FAMILY collect` is `collect --env FAMILY`, and `eval` with models is `compare`: they play, so their flags are those
+ * of play. Folders behind `--checkpoint` may stand apart, as in a shell's DIR/checkpoint-*.
+ */
 function withAliases(argv: readonly string[]): string[] {
   const [command, family, action, ...rest] = argv;
-  return command === "data" && action === "collect" ? ["collect", "--env", family!, ...rest] : [...argv];
+  if (command === "data" && action === "collect") return ["collect", "--env", family!, ...rest];
+  const plays = argv.some((word) => /^--(baseline|checkpoint)(=|$)/.test(word));
+  if (command !== "compare" && !(command === "eval" && plays)) return [...argv];
+  const words = ["compare"];
+  for (const word of argv.slice(1)) {
+    const joins = words.at(-2) === "--checkpoint" && !word.startsWith("-");
+    if (joins) words.push(`${words.pop()},${word}`);
+    else words.push(word);
+  }
+  return words;
 }
 
 interface BadCaseOptions {

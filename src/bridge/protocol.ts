@@ -519,6 +519,21 @@ export const entries = {
       ask_s,
     }),
   },
+  /** Scores what a policy wrote under it and its reference: how far it has gone from there. */
+  reference_kl: {
+    request: z.strictObject({
+      model: z.string(),
+      /** null: the model with its adapter switched off. */
+      reference: z.string().nullable(),
+      ...chat,
+      /** JSON lines, an ExpertRow each. */
+      rows_path: z.string(),
+    }),
+    result: z.strictObject({
+      /** In the order of the rows: policy tokens, and the sums over them of log π − log π_ref and of its square, nats. */
+      rows: z.array(z.strictObject({ id: z.string(), tokens: count, kl: z.number(), squared: z.number() })),
+    }),
+  },
   /** Trains a small model from scratch on generated dialogues, its tokenizer too. */
   pretrain: {
     request: z.strictObject({

@@ -32,6 +32,7 @@ export const airlineSpec: EnvSpec<AirlineTask, AirlineState, AirlineOptions> = {
   template_tools: ({ prompt }) => prompt.tools,
   components: airlineComponents,
   splits: airlineSplits,
+  eval_split: "test",
   load: loadAirlineSplit,
 
   async reset(task, { options, trial, signal }) {
