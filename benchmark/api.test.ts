@@ -108,6 +108,59 @@ test("bench: a model that answers with gold solves a whole split, setups include
   expect(stub.most_in_flight()).toBeGreaterThan(1);
 });
 
+describe("tools that go through the chat template", () => {
+  const file = join(root, "src/fixtures/sums-env.ts");
+
+  /** Each server's way of telling of a call: taken out of the text, or left in it. */
+  const parsed = (a: number) => ({
+    choices: [
+      {
+        index: 0,
+        message: {
+          role: "assistant",
+          content: null,
+          tool_calls: [
+            { id: "c1", type: "function", function: { name: "add", arguments: JSON.stringify({ a, b: 1 }) } },
+          ],
+        },
+        finish_reason: "tool_calls",
+      },
+    ],
+    usage: { prompt_tokens: 100, completion_tokens: 10 },
+  });
+  const plain = (a: number) =>
+    completion(`<tool_call>\n{"name": "add", "arguments": {"a": ${a}, "b": 1}}\n</tool_call>`);
+
+  test.each([
+    ["a server that parses calls", parsed],
+    ["a server that does not", plain],
+  ])("%s: the environment reads one format", async (_, called) => {
+    const { stub, flags, dir } = await endpoint((response, { body }) => {
+      const a = Number(/What is (\d)/.exec(body.messages[1]!.content)![1]);
+      json(response, 200, body.messages.length === 2 ? called(a) : completion("Done."));
+    });
+    expect((await run("rollout", "--policy", "api:", "--env", file, ...flags)).code).toBe(0);
+    const log = logOf(dir);
+    expect(log.map(({ success, turns }) => [success, turns.length])).toEqual(Array(4).fill([true, 2]));
+    const [first, second] = stub.requests.filter(({ body }) => body.messages[1]!.content === "What is 1 + 1?");
+    expect(first!.body.tools).toMatchObject([
+      { type: "function", function: { name: "add", parameters: { type: "object", required: ["a", "b"] } } },
+    ]);
+    expect(second!.body.tools).toEqual(first!.body.tools);
+    expect(second!.body.messages.slice(2)).toEqual([
+      { role: "assistant", content: expect.stringMatching(/^<tool_call>\n{"name": "add", .*}\n<\/tool_call>$/) },
+      { role: "user", content: "<tool_response>\n2\n</tool_response>" },
+    ]);
+  });
+
+  test("are not sent where the environment's messages tell of them", async () => {
+    const { stub, flags } = await endpoint((response) => json(response, 200, completion("No.")));
+    const untold = ["--env-options", '{"template": false}'];
+    expect((await run("rollout", "--policy", "api:", "--env", file, ...untold, ...flags)).code).toBe(0);
+    expect(stub.requests[0]!.body).not.toHaveProperty("tools");
+  });
+});
+
 describe("rollout", () => {
   test("plays one task, or several, with the model that is named", async () => {
     const gold = await goldModel("v3_81:train");

@@ -5,7 +5,7 @@ import { createRandom } from "../src/core/random.ts";
 import type { LlmAccount } from "../src/llm/account.ts";
 import { createClient } from "../src/llm/client.ts";
 import { readEndpoint, SHORTEST_SECRET, shownUrl } from "../src/llm/endpoint.ts";
-import { type ApiSampling, apiPolicy } from "../src/policies/api.ts";
+import { type ApiPolicyOptions, type ApiSampling, apiPolicy } from "../src/policies/api.ts";
 
 // A model behind an API as the policy of a command: its config keys, and how it is opened.
 
@@ -54,6 +54,9 @@ export const isApi = (policy: string): boolean => policy.startsWith("api:");
 /** Keys of a request that are ours. */
 const OWN_KEYS = ["model", "messages", "stream", "n"];
 
+/** What an environment says of requests: texts at which a reply ends, and its tools where they are sent. */
+type FromEnv = Pick<ApiPolicyOptions, "stop" | "tools">;
+
 /**
  * Reads and checks all that can be checked without a request.
  * @param recorded texts that a run's record holds: the key must not be among them
@@ -61,7 +64,7 @@ const OWN_KEYS = ["model", "messages", "stream", "n"];
  */
 export function openApi(
   config: ApiConfig,
-  { stop, given, recorded }: { stop: readonly string[]; given: ReadonlySet<string>; recorded: readonly string[] },
+  { stop, tools, given, recorded }: FromEnv & { given: ReadonlySet<string>; recorded: readonly string[] },
 ): OpenApi {
   const endpoint = readEndpoint({
     dotenv: config.dotenv,
@@ -99,6 +102,7 @@ export function openApi(
       parallel: config.parallel,
       sampling: config,
       stop: config.stop ?? stop,
+      tools,
       chat_template_kwargs: config.chat_template_kwargs,
       extra_body: config.extra_body,
       prices,

@@ -53,7 +53,7 @@ export type PlayConfig = z.output<typeof rolloutConfig> & { resume?: boolean };
 
 /** Keys that not every kind of policy reads. */
 const SAMPLED_KEYS = [...Object.keys(samplingKeys), "chat_template_kwargs", "thinking"];
-const LOCAL_KEYS = ["batch_size", "python"];
+const LOCAL_KEYS = ["batch_size", "python", "chat_template"];
 const API_KEYS = Object.keys(apiKeys);
 
 /** @throws UserError for a key that this policy would ignore */

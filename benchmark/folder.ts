@@ -1,11 +1,14 @@
 import { join } from "node:path";
+import type { ChatRequest } from "../src/bridge/protocol.ts";
 import { Stopped, startPython } from "../src/bridge/python.ts";
-import type { Continuation, Env, TaskSet } from "../src/core/env.ts";
+import type { Env, TaskSet } from "../src/core/env.ts";
 import { errorText, nearest, UserError } from "../src/core/errors.ts";
+import { pickTasks } from "../src/core/task-choice.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
 import { loadEnv } from "../src/envs/index.ts";
 import type { RunContext, RunResult } from "../src/recipes/recipe.ts";
 import {
+  chatOf,
   describePython,
   dryRun,
   longestGold,
@@ -32,7 +35,7 @@ import {
   refuseChanged,
   restOf,
 } from "./resume.ts";
-import { joinTaskSets, pickCategories, pickFrom, pickTasks, planTrials } from "./tasks.ts";
+import { joinTaskSets, pickCategories, pickFrom, planTrials } from "./tasks.ts";
 import { healTimes, type Sitting, TIMES_FILE, type TimedEpisode } from "./timing.ts";
 
 // Plays into a run's folder: everything is checked first, then the log is written, an episode a line.
@@ -73,12 +76,12 @@ export async function playIntoFolder(
   refuseIgnored(config.policy, context.given);
   const model = modelOf(config.policy);
   checkPolicy(config, env, model, tasks);
-  const continuation = env.continuation(config.env_options);
+  const chat = chatOf(env, config);
 
   const recorded = [context.command, JSON.stringify(config)];
   const wanted = resumed && given.policy === "api:" && context.given.has("policy") ? given.policy : config.policy;
   const api = isApi(wanted)
-    ? openApi({ ...config, policy: wanted }, { stop: env.stop, given: context.given, recorded })
+    ? openApi({ ...config, policy: wanted }, { stop: env.stop, tools: chat.tools, given: context.given, recorded })
     : null;
   const policy = api?.policy.name ?? config.policy;
   const identity = { policy, env: env.id, data: tasks.sources, model_files: modelFiles(model) };
@@ -93,7 +96,7 @@ export async function playIntoFolder(
   const finished = resumed !== null && restOf(plan, readLog(logPath, plan), batch_size).episodes.length === 0;
   const python = model === null || finished ? null : await startPython({ interpreter: config.python ?? undefined });
   try {
-    if (python && model !== null) await checkModel(python, model, tasks, config, continuation, context);
+    if (python && model !== null) await checkModel(python, model, tasks, config, chat, context);
     if (context.dry_run) return dryRun(recipe, config);
     const run = resumed
       ? reopenRun(dir)
@@ -143,8 +146,7 @@ export async function playIntoFolder(
                     sampling: samplingOf(config),
                     batch_size: config.batch_size,
                     batches,
-                    chat_template_kwargs: config.chat_template_kwargs,
-                    continuation,
+                    chat,
                   }
                 : undefined,
             });
@@ -228,17 +230,13 @@ async function checkModel(
   model: string,
   tasks: TaskSet,
   config: PlayConfig,
-  continuation: Continuation | null,
+  chat: ChatRequest,
   context: RunContext,
 ): Promise<void> {
   const gold = await longestGold(tasks);
-  const { max_turn_tokens, max_episode_tokens, max_context_tokens, chat_template_kwargs } = config;
+  const { max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
   const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
-  await preflight(
-    python,
-    { recipe: "play", model, trainer: {}, lora: null, chat_template_kwargs, continuation, gold, budgets },
-    context,
-  );
+  await preflight(python, { recipe: "play", model, trainer: {}, lora: null, ...chat, gold, budgets }, context);
 }
 
 interface Logs {

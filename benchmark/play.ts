@@ -1,7 +1,13 @@
 import { serveEpisodes } from "../src/bridge/episodes.ts";
-import { type EntryResult, type EpisodeRequest, entries, type Sampling } from "../src/bridge/protocol.ts";
+import {
+  type ChatRequest,
+  type EntryResult,
+  type EpisodeRequest,
+  entries,
+  type Sampling,
+} from "../src/bridge/protocol.ts";
 import { type Python, Stopped } from "../src/bridge/python.ts";
-import type { Continuation, TaskSet } from "../src/core/env.ts";
+import type { TaskSet } from "../src/core/env.ts";
 import { errorText, UserError } from "../src/core/errors.ts";
 import { type Policy, PolicyError } from "../src/core/policy.ts";
 import type { Trajectory } from "../src/core/trajectory.ts";
@@ -33,8 +39,7 @@ export interface ModelOptions {
   batch_size: number;
   /** The episodes in batches made otherwise. */
   batches?: EpisodeRequest[][];
-  chat_template_kwargs: Record<string, unknown>;
-  continuation: Continuation | null;
+  chat: ChatRequest;
 }
 
 /** Wall-clock times of one episode, milliseconds; null: not known. Others were under way meanwhile. */
@@ -79,9 +84,9 @@ export async function play(options: PlayOptions): Promise<EntryResult<"play"> | 
     max_invalid_share: 1, // failures are told in the result; what was played is not thrown away
     onNote: progress.line,
   });
-  const { python, batch_size, batches = inBatches(episodes, batch_size), ...settings } = options.model!;
+  const { python, batch_size, batches = inBatches(episodes, batch_size), chat, sampling } = options.model!;
   try {
-    const request = entries.play.request.parse({ model, policy, seed, batches, ...settings });
+    const request = entries.play.request.parse({ model, policy, seed, batches, ...chat, sampling });
     return entries.play.result.parse(await python.call("play", request, { answer: served.answer }));
   } finally {
     await served.closeAll();

@@ -15,23 +15,12 @@ export function joinTaskSets(sets: readonly TaskSet[]): TaskSet {
     split: sets.map(({ split }) => split).join(","),
     ids: [...owner.keys()],
     sources: Object.assign({}, ...sets.map(({ sources }) => sources)) as Record<string, string>,
+    ...(sets[0]!.gold_is_shortest === false && { gold_is_shortest: false as const }),
     category: (task_id) => of(task_id).category(task_id),
     max_turns: (task_id) => of(task_id).max_turns(task_id),
     start: (task_id, options) => of(task_id).start(task_id, options),
     replies: (policy, task_id, random) => of(task_id).replies(policy, task_id, random),
   };
-}
-
-/** Only the tasks named. @throws UserError for one that is not there */
-export function pickTasks(tasks: TaskSet, ids: readonly string[]): TaskSet {
-  if (ids.length === 0) return tasks;
-  for (const [index, id] of ids.entries()) {
-    if (ids.indexOf(id) !== index) throw new UserError(`task_ids names '${id}' twice.`);
-    if (tasks.ids.includes(id)) continue;
-    const near = nearest(id, tasks.ids);
-    throw new UserError(`task_ids: ${tasks.split} has no task '${id}'${near ? `; did you mean '${near}'?` : "."}`);
-  }
-  return { ...tasks, ids };
 }
 
 /** Every (task, trial), each with a seed of its own: neither order nor selection of tasks moves another's numbers. */

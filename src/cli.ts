@@ -228,11 +228,17 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   const pairFlags = addFlags(data, pairSettings, "dpo: ");
 
   try {
-    await program.parseAsync(argv, { from: "user" });
+    await program.parseAsync(withAliases(argv), { from: "user" });
     return ending.done(exitCode);
   } catch (error) {
     return await ending.failed(readFailure(error));
   }
+}
+
+/** `data FAMILY collect` is `collect --env FAMILY`: it plays, so its flags are those of play. */
+function withAliases(argv: readonly string[]): string[] {
+  const [command, family, action, ...rest] = argv;
+  return command === "data" && action === "collect" ? ["collect", "--env", family!, ...rest] : [...argv];
 }
 
 interface BadCaseOptions {
@@ -339,7 +345,12 @@ function addRecipe(target: Command, recipe: Recipe, { argv, command, ending, fin
     if (Object.keys(trainer).length > 0) given.trainer = { ...(given.trainer as object | undefined), ...trainer };
 
     const progress = progressOf(world, createProgress());
-    const file = rest[0] ?? (goesOn(given) ? null : recipe.defaultFile(given)); // such a run has its settings
+    const named = recipe.namedFile(given);
+    if (named && rest[0])
+      throw new UserError(
+        `The flags name the config file ${shownPath(named)}, and ${rest[0]} is given too. Leave one out.`,
+      );
+    const file = rest[0] ?? (goesOn(given) ? null : (named ?? recipe.defaultFile(given))); // such a run has its settings
     if (file && !rest[0]) progress.line(`settings: ${shownPath(file)}`);
     const loaded = loadConfig({
       recipe: recipe.name,

@@ -231,9 +231,9 @@ export function loadConfig<Config>(source: ConfigSource): LoadedConfig<Config> {
     throw new UserError(
       `${file} is a config of '${String(fileRecipe)}', not of '${recipe}'. Run: trestle ${String(fileRecipe)} ${file}`,
     );
-  const presets = source.presets?.(merge(fromFile, flags)) ?? [];
+  const presets = source.presets?.(mergeValues(fromFile, flags)) ?? [];
   refuseContradictions(presets);
-  const values = merge(
+  const values = mergeValues(
     ...presets.filter((preset) => flags[preset.switch] === undefined).map(({ values }) => values),
     fromFile,
     ...presets.filter((preset) => flags[preset.switch] !== undefined).map(({ values }) => values),
@@ -270,12 +270,12 @@ function leaves(values: ConfigValues, path = ""): [string, unknown][] {
 }
 
 /** Later ones win; mappings are merged key by key. */
-function merge(...layers: ConfigValues[]): ConfigValues {
+export function mergeValues(...layers: ConfigValues[]): ConfigValues {
   const merged: ConfigValues = {};
   for (const layer of layers) {
     for (const [key, value] of Object.entries(layer)) {
       const below = merged[key];
-      merged[key] = isRecord(value) && isRecord(below) ? merge(below, value) : value;
+      merged[key] = isRecord(value) && isRecord(below) ? mergeValues(below, value) : value;
     }
   }
   return merged;

@@ -101,7 +101,8 @@ def continuation_format(
     *,
     eos_token_ids: int | Sequence[int] | None,
     continuation: dict[str, str],
+    tools: Sequence[dict[str, Any]] | None = None,
 ) -> ContinuationFormat:
     """The format of a model in this style. continuation: {separator, opening, stop}, as the environment declares it."""
-    chat = ChatFormat(tokenizer, chat_template_kwargs, eos_token_ids=eos_token_ids, observation_role=None)
+    chat = ChatFormat(tokenizer, chat_template_kwargs, eos_token_ids=eos_token_ids, observation_role=None, tools=tools)
     return ContinuationFormat(chat, **continuation)

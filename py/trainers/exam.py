@@ -6,7 +6,7 @@ random numbers: a run with exams trains bit for bit like one without.
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from accelerate import PartialState
@@ -16,7 +16,7 @@ from transformers import TrainingArguments
 from trainers.callbacks import COMPLETED
 from trainers.model import Policy
 from trainers.plan import stream_seed
-from trainers.rollout import play_batch
+from trainers.rollout import Rollout, play_batch
 from trainers.sampling import SamplingParams
 from trainers.wire import Host
 
@@ -52,6 +52,50 @@ class Canary:
         figures = {"canary/reward": figures["mean_reward"], "canary/success": figures["success"]}
         known = {name: value for name, value in figures.items() if value is not None}
         return {**known, "time/canary_s": time.perf_counter() - begin}
+
+
+class Validation:
+    """Tasks played every `steps` optimizer steps under the conditions of an evaluation, which may not be training's.
+
+    What training earns is no measure of what an evaluation would: a gap between the two says that the environments
+    differ, or that a reward is had without the task being done (airline.md 11.6). Same episodes and draws each time.
+    """
+
+    def __init__(self, request: dict, policy: Policy, host: Host):
+        self.request, self.policy, self.host = request, policy, host
+        self.settings = request["validation"]
+
+    def is_due(self, step: int) -> bool:
+        return step % self.settings["steps"] == 0
+
+    def play(self, step: int, args: TrainingArguments, trained_on: Sequence[Rollout]) -> dict[str, float]:
+        """The figures of one validation; every process has to call it.
+
+        trained_on: the step's rollouts on this process. `validation/gap` is their success minus the validation's.
+        """
+        begin = time.perf_counter()
+        figures = play_exam(
+            "validation",
+            self.policy,
+            self.host,
+            args,
+            task_ids=self.settings["task_ids"],
+            samples=self.settings["samples"],
+            seed=self.request["seed"],
+            sampling=self.settings["sampling"],
+            policy_name=self.request["policy"],
+            policy_step=step,
+        )
+        solved = gather_object([float(rollout.success) for rollout in trained_on if rollout.reward is not None])
+        known = {
+            f"validation/{name}": figures[key]
+            for name, key in (("reward", "mean_reward"), ("success", "success"))
+            if figures[key] is not None
+        }
+        if solved and "validation/success" in known:
+            known["validation/training_success"] = sum(solved) / len(solved)
+            known["validation/gap"] = known["validation/training_success"] - known["validation/success"]
+        return {**known, "time/validation_s": time.perf_counter() - begin}
 
 
 def verify(request: dict, policy: Policy, host: Host, args: TrainingArguments, result: dict) -> dict | None:

@@ -14,7 +14,7 @@ from trainers import ranks
 from trainers.batching import deal_by_length, repeated
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.dynamic_sampling import EQUAL_REWARDS, pool_warnings
-from trainers.exam import Canary, verify
+from trainers.exam import Canary, Validation, verify
 from trainers.guards import rollout_figures, rollout_guards
 from trainers.losses import aggregate, squared_kl
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
@@ -73,6 +73,8 @@ class RolloutCallback(HostCallback):
         self.sampler = sampler
         settings = sampler.request.get("guards") or {}
         self.canary = Canary(sampler.request, sampler.policy, host) if settings.get("canary") else None
+        examined = sampler.request.get("validation")
+        self.validation = Validation(sampler.request, sampler.policy, host) if examined else None
         self._judged: list[Rollout] | None = None
         self._begin = self._played = 0.0
 
@@ -93,6 +95,8 @@ class RolloutCallback(HostCallback):
             self._watch(step, rollout_figures(self._judged), control)
         if self.canary is not None and self.canary.is_due(step):
             self._watch(step, self.canary.play(step, args), control)
+        if self.validation is not None and self.validation.is_due(step):
+            self._watch(step, self.validation.play(step, args, self.sampler.latest or []), control)
         super().on_step_end(args, state, control)
 
     def _watch(self, step: int, figures: dict[str, float], control) -> None:

@@ -25,6 +25,7 @@ from trainers.adapters import (
     qlora_problems,
     quantization_problem,
 )
+from trainers.chat_templates import template_kwargs
 from trainers.continuation import DialogueFormat, continuation_format
 from trainers.precision import (
     asked_precision,
@@ -93,8 +94,9 @@ def load_policy(request: dict, *, training: bool = True) -> Policy:
 
     Other keys: `seed`; optional `lora` (keys of peft's LoraConfig, None: all parameters are trained), `qlora` (its base
     in 4 bits), `precision` ("auto", "bf16", "fp16", "fp32"), `trainer` (keys of TRL's config, read for bf16, fp16 and
-    optim), `chat_template_kwargs`, `continuation` (texts of the continuation style, None: observations are messages)
-    and `device` ("cpu", "cuda", …).
+    optim), `chat_template` (of a shipped name or a file, in place of the model's own), `chat_template_kwargs`, `tools`
+    (function schemas for the template), `continuation` (texts of the continuation style, None: observations are
+    messages) and `device` ("cpu", "cuda", …).
 
     Raises UserError where there is no such model, within seconds also without a network, or where the keys do not fit.
     """
@@ -168,11 +170,13 @@ def load_tokenizer(model: str) -> PreTrainedTokenizerBase:
 
 
 def chat_format(request: dict, tokenizer: PreTrainedTokenizerBase, generation_config=None) -> DialogueFormat:
-    """The format of `request["model"]` by `chat_template_kwargs` and `continuation`, as load_policy takes them.
+    """The format of `request["model"]` by `chat_template`, `chat_template_kwargs`, `tools` and `continuation`, as
+    load_policy takes them.
 
     Raises UserError where the model's template is not fit for it.
     """
-    model, kwargs = request["model"], request.get("chat_template_kwargs")
+    model, kwargs = request["model"], template_kwargs(request)
+    tools = request.get("tools")
     if generation_config is None:
         source = find_model(model)
         try:
@@ -182,8 +186,10 @@ def chat_format(request: dict, tokenizer: PreTrainedTokenizerBase, generation_co
     try:
         eos_token_ids = generation_config.eos_token_id
         if continuation := request.get("continuation"):
-            return continuation_format(tokenizer, kwargs, eos_token_ids=eos_token_ids, continuation=continuation)
-        return ChatFormat(tokenizer, kwargs, eos_token_ids=eos_token_ids)
+            return continuation_format(
+                tokenizer, kwargs, eos_token_ids=eos_token_ids, continuation=continuation, tools=tools
+            )
+        return ChatFormat(tokenizer, kwargs, eos_token_ids=eos_token_ids, tools=tools)
     except ValueError as error:
         raise UserError(f"{model}: {error}") from error
 

@@ -48,8 +48,8 @@ def play_batch(
     """Plays `episodes` ({task_id, seed, trial} each) to their ends, all at once; rollouts come in the same order.
 
     `policy.model` is sampled in evaluation mode, without gradients; where `policy.engine` is set, that vLLM samples in
-    its place. `purpose` says whose tasks they are ("training", "canary", "verification"), as `start` in protocol.ts has
-    it. Limits, and what they do:
+    its place. `purpose` says whose tasks they are ("training", or an exam's name, as "canary"), as `start` has it in
+    protocol.ts. Limits, and what they do:
     - a reply cut by `max_turn_tokens` is stepped as it is, the environment judges it, and the episode goes on;
     - a reply cut by `max_episode_tokens` is stepped too; an episode that then still runs ends truncated, "tokens";
     - an episode whose next turn does not fit `max_context_tokens` ends truncated, "context". An observation that does

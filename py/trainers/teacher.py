@@ -11,6 +11,7 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from trainers.chat_templates import template_kwargs
 from trainers.model import (
     UserError,
     check_weights,
@@ -32,7 +33,8 @@ PROBE = (
 def teacher_problems(request: dict[str, Any]) -> tuple[list[str], list[str]]:
     """What keeps `request["teacher"]` from teaching `request["model"]`, and what could not be made sure of.
 
-    `request` has what the entries `preflight` and `opd` share: model, teacher, trainer, sampling, chat_template_kwargs.
+    `request` has what the entries `preflight` and `opd` share: model, teacher, trainer, sampling, chat_template,
+    chat_template_kwargs.
     No weights are read. An endpoint is asked for the log-probabilities of a short text. Raises UserError where a model
     is not there.
     """
@@ -64,8 +66,9 @@ def load_teacher(request: dict[str, Any]) -> PreTrainedModel:
     teacher = request["teacher"]["model"]
     # The student's template: what the teacher reads is the student's dialogue.
     template = load_tokenizer(request["model"]).chat_template
-    kwargs = {"chat_template": template, **request["chat_template_kwargs"]}
-    policy = load_policy({**request, "model": teacher, "lora": None, "chat_template_kwargs": kwargs}, training=False)
+    kwargs = {"chat_template": template, **template_kwargs(request)}
+    asked = {**request, "model": teacher, "lora": None, "chat_template": None, "chat_template_kwargs": kwargs}
+    policy = load_policy(asked, training=False)
     model: Any = policy.model
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload()
@@ -103,7 +106,7 @@ def _local_problems(request, student, student_config, need: int | None) -> tuple
     name = request["teacher"]["model"]
     tokenizer, config = load_tokenizer(name), load_model_config(name)
     check_weights(name)
-    problems, warned = compare_tokenizers(student, tokenizer, request["model"], name, request["chat_template_kwargs"])
+    problems, warned = compare_tokenizers(student, tokenizer, request["model"], name, template_kwargs(request))
     rows = [each.get_text_config().vocab_size for each in (student_config, config)]
     if not problems and rows[1] < rows[0]:
         problems.append(
@@ -127,7 +130,7 @@ def _endpoint_problems(request, student, _student_config, need: int | None) -> t
         endpoint.probe(ids)
         if own_name is not None:
             found, noted = compare_tokenizers(
-                student, load_tokenizer(own_name), request["model"], own_name, request["chat_template_kwargs"]
+                student, load_tokenizer(own_name), request["model"], own_name, template_kwargs(request)
             )
             problems += found
             warned += noted

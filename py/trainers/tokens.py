@@ -114,6 +114,7 @@ class ChatFormat:
         *,
         eos_token_ids: int | Sequence[int] | None = None,
         observation_role: str | None = "user",
+        tools: Sequence[dict[str, Any]] | None = None,
     ) -> None:
         """Probes the template: renders a dialogue of three replies whole, and by appending, and compares.
 
@@ -122,11 +123,15 @@ class ChatFormat:
         eos_token_ids: `generation_config.eos_token_id` of the model.
         observation_role: the role the environment's observations have; other roles are probed when first met. None:
             observations are no messages, so nothing is probed.
-        Raises ChatTemplateError when the template is not append-only, naming the switches that were found to help.
+        tools: JSON schemas of the functions, {"type": "function", "function": {name, description, parameters}}, which
+            the template writes into every prompt; None: it is given none.
+        Raises ChatTemplateError when the template is not append-only, naming the switches that were found to help, and
+        when it does not write the tools.
         """
         self.tokenizer = tokenizer
+        self.tools = list(tools) if tools else None
         self.kwargs = _resolve_template(tokenizer, dict(chat_template_kwargs or {}))
-        self._source = self.kwargs.get("chat_template") or _template_source(tokenizer)
+        self._source = self.kwargs.get("chat_template") or _template_source(tokenizer, "tool_use" if tools else None)
         self.added = tokenizer.added_tokens_decoder
         self.end_id = self._find_end_id()
         self._end_text = self.added[self.end_id].content
@@ -140,6 +145,12 @@ class ChatFormat:
         self.control = {"assistant": _pattern(special), "system": _pattern(special)}
         self.control["user"] = self.control["tool"] = _pattern(special | written)
 
+        if self.tools and not self._writes_tools():
+            raise ChatTemplateError(
+                "the chat template does not write the tools that it is given, so the model would not know of them. "
+                "Set --chat-template hermes, which writes them as Qwen2.5's does, or a template of your own that uses "
+                "'tools'."
+            )
         self._probed: set[str] = set()
         if observation_role is not None:
             self._probe(observation_role)
@@ -149,7 +160,8 @@ class ChatFormat:
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """The ids of a dialogue so far with the header of the next reply. Assistant messages in it are prompt too."""
         marked = _Marks(self)
-        text = self._render([marked.message(message) for message in messages], generation_prompt=True)
+        tools = self.tools and marked.value(self.tools, self.control["system"])
+        text = self._render([marked.message(message) for message in messages], generation_prompt=True, tools=tools)
         return marked.encode(text)
 
     def observation_ids(self, observations: Sequence[Message]) -> list[int]:
@@ -192,17 +204,32 @@ class ChatFormat:
 
     # -------------------------------------------------------------------------------------------- rendering
 
-    def _render(self, messages: list[Message], *, generation_prompt: bool, kwargs: dict[str, Any] | None = None) -> str:
+    def render(
+        self,
+        messages: list[Message],
+        *,
+        generation_prompt: bool,
+        kwargs: dict[str, Any] | None = None,
+        tools: list[dict[str, Any]] | None = None,
+    ) -> str:
+        """The template's text of a dialogue with exactly these tools. Raises ChatTemplateError where it cannot."""
         kwargs = self.kwargs if kwargs is None else kwargs
         try:
             return self.tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=generation_prompt, **kwargs
+                messages, tools=tools or None, tokenize=False, add_generation_prompt=generation_prompt, **kwargs
             )
         except Exception as error:  # Jinja's own raise_exception(), type errors of the template's code, …
             roles = ", ".join(message["role"] for message in messages) or "none"
             raise ChatTemplateError(
                 f"the chat template cannot render messages of the roles {roles}: {error}"
             ) from error
+
+    def _render(self, messages: list[Message], **options: Any) -> str:
+        return self.render(messages, **{"tools": self.tools, **options})
+
+    def _writes_tools(self) -> bool:
+        header = self._render([_USER], generation_prompt=True)
+        return header != self._render([_USER], generation_prompt=True, tools=None)
 
     def _suffix(self, observations: list[Message], kwargs: dict[str, Any] | None = None) -> str:
         """The text that `observations` and the next header add behind the end-of-turn token of the reply before."""
@@ -387,10 +414,11 @@ def _written_by(source: str, token: str) -> bool:
     return not token.isspace() and token in source
 
 
-def _template_source(tokenizer: Any) -> str:
+def _template_source(tokenizer: Any, name: str | None = None) -> str:
+    """name: of the template that transformers takes where there are several; None, or none of that name: "default"."""
     template = tokenizer.chat_template
     if isinstance(template, dict):
-        template = template.get("default")
+        template = template.get(name) or template.get("default")
     if not template:
         raise ChatTemplateError(
             f"the tokenizer of {tokenizer.name_or_path!r} has no chat template: it belongs to a base model. Choose a "

@@ -12,6 +12,8 @@ import { type Op, type OpAnswer, type OpPayload, ops, type Purpose } from "./pro
 export interface Served {
   tasks: TaskSet;
   log: { write(trajectory: Trajectory): void } | null;
+  /** Overrides the turn budget of the run; null: the environment's. Left out: the run's. */
+  max_turns?: number | null;
 }
 
 export interface ServeOptions {
@@ -105,7 +107,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
   };
 
   async function start({ purpose, policy_step, policy, episodes }: OpPayload<"start">): Promise<OpAnswer<"start">> {
-    const tasks = served[purpose]?.tasks;
+    const { tasks, max_turns = options.max_turns ?? null } = served[purpose] ?? {};
     if (!tasks) throw new Error(`start: this run plays no episodes for ${purpose}`);
     const known = new Set(tasks.ids);
     episodes.forEach(({ task_id }, row) => {
@@ -129,7 +131,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
           trial,
           policy,
           policy_step,
-          max_turns: options.max_turns,
+          max_turns: max_turns ?? undefined,
           timeout_ms: options.timeout_ms,
           signal,
         });
@@ -143,7 +145,7 @@ export function serveEpisodes(options: ServeOptions): EpisodeServer {
         handle,
         messages: [...episode.messages],
         done: episode.ended_by !== null,
-        max_turns: options.max_turns ?? tasks.max_turns(episode.task_id),
+        max_turns: max_turns ?? tasks.max_turns(episode.task_id),
       })),
     };
   }

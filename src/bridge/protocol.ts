@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { messageSchema } from "../core/message.ts";
+import type { FunctionTool } from "../core/tool.ts";
 
 /**
  * Every message between TypeScript and Python. `ops`: what Python asks while it works, and the answers.
@@ -19,8 +20,8 @@ const record = z.record(z.string(), z.unknown());
 export const episodeRequest = z.strictObject({ task_id: z.string(), seed, trial: count });
 export type EpisodeRequest = z.infer<typeof episodeRequest>;
 
-/** What episodes are played for. Those of a canary or a verification are exams: they teach nothing. */
-export const purpose = z.enum(["training", "canary", "verification"]);
+/** What episodes are played for. All but training's are exams: they teach nothing. */
+export const purpose = z.enum(["training", "canary", "validation", "verification"]);
 export type Purpose = z.infer<typeof purpose>;
 
 const endedBy = z.enum(["terminated", "truncated", "error", "timeout"]);
@@ -145,6 +146,22 @@ export const continuation = z
   .strictObject({ separator: z.string(), opening: z.string().min(1), stop: z.string().min(1) })
   .nullable();
 
+const functionTool: z.ZodType<FunctionTool> = z.strictObject({
+  type: z.literal("function"),
+  function: z.strictObject({ name: z.string(), description: z.string(), parameters: record }),
+});
+
+/** How a dialogue becomes tokens. */
+const chat = {
+  /** In place of the model's own template: the name of one of Python's, as "hermes", or a .jinja file. null: its own. */
+  chat_template: z.string().nullable().default(null),
+  /** Passed to the chat template, as { enable_thinking: false }. */
+  chat_template_kwargs: record,
+  continuation,
+  /** What the chat template writes into every prompt. null: the environment's messages tell of its tools, if it has any. */
+  tools: z.array(functionTool).nullable().default(null),
+};
+
 /** Keys of peft's LoraConfig; those left out are Python's defaults, or a continued adapter's. null: train all parameters. */
 export const lora = z
   .strictObject({
@@ -242,6 +259,18 @@ export const guards = z
   .default(null);
 export type Guards = NonNullable<z.infer<typeof guards>>;
 
+/** Tasks played every `steps` optimizer steps under the conditions of an evaluation, `samples` times each. null: none. */
+export const validation = z
+  .strictObject({
+    task_ids: z.array(z.string()).min(1),
+    samples: z.int().positive(),
+    steps: z.int().positive(),
+    sampling,
+  })
+  .nullable()
+  .default(null);
+export type ValidationRequest = z.infer<typeof validation>;
+
 /** Episodes played with the policy once it is trained, each task `samples` times. null: none. */
 const verification = z
   .strictObject({
@@ -287,9 +316,7 @@ const training = {
   /** Keys of TRL's config class, as the user gave them. */
   trainer: record,
   ...adapted,
-  /** Passed to the chat template, as { enable_thinking: false }. */
-  chat_template_kwargs: record,
-  continuation,
+  ...chat,
 };
 
 const trained = {
@@ -322,8 +349,7 @@ export const entries = {
       /** Keys of TRL's config class; {} for play. */
       trainer: record,
       ...adapted,
-      chat_template_kwargs: record,
-      continuation,
+      ...chat,
       /** Of the whole run, and of them on this machine. */
       processes: z.int().positive().default(1),
       local_processes: z.int().positive().default(1),
@@ -421,6 +447,7 @@ export const entries = {
       sampling,
       shaping: shaping.default(null),
       guards,
+      validation,
       verification,
     }),
     result: z.looseObject({
@@ -477,8 +504,7 @@ export const entries = {
       model: z.string(),
       policy: z.string(),
       seed,
-      chat_template_kwargs: record,
-      continuation,
+      ...chat,
       /** Episodes of one batch are played at a time. */
       batches: z.array(z.array(episodeRequest).min(1)).min(1),
       sampling,
@@ -570,6 +596,7 @@ export const entries = {
   doctor: { request: z.looseObject({}), result: z.looseObject({}) },
 } as const;
 
+export type ChatRequest = Pick<EntryRequest<"play">, keyof typeof chat>;
 export type Entry = keyof typeof entries;
 export type EntryRequest<Name extends Entry> = z.infer<(typeof entries)[Name]["request"]>;
 export type EntryResult<Name extends Entry> = z.infer<(typeof entries)[Name]["result"]>;

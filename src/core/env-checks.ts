@@ -20,6 +20,7 @@ const specSchema = z.object({
     "expected a zod schema, as z.strictObject({})",
   ),
   max_turns: z.union([turnLimit, hook], "expected a whole number of 1 or more, or a function of a task"),
+  gold_is_shortest: z.literal(false).optional(),
   tools: z.array(z.object({ name: z.string(), description: z.string(), parameters: z.object({}) })),
   stop: z.array(z.string().min(1)).optional(),
   continuation: hook.optional(),
@@ -57,6 +58,18 @@ const specSchema = z.object({
       criteria: z.array(z.string()).min(1),
       measures: z.array(z.object({ name: z.string().min(1), over: z.string().min(1), of: hook })),
       failure: hook.optional(),
+    })
+    .optional(),
+  collection: z
+    .object({
+      split: z.string().min(1),
+      train: z.string().min(1),
+      holdout: z.string().min(1).nullable(),
+      env_options: z.record(z.string(), z.unknown()).optional(),
+      contaminated: hook.optional(),
+      conversation: hook.optional(),
+      counts: hook.optional(),
+      files: hook.optional(),
     })
     .optional(),
   canary: z.object({ split: z.string().min(1), task_ids: z.array(z.string()).min(1) }).optional(),

@@ -2,6 +2,7 @@ import type { z } from "zod";
 import type { BadCaseRules } from "./bad-case.ts";
 import { type BaselineSpec, type Baselines, playBaselines, REFERENCE_POLICY } from "./baselines.ts";
 import { canonicalJson } from "./canonical-json.ts";
+import type { CollectionRules } from "./collection.ts";
 import { checkContinuation, checkExpert, checkReplies, checkSpec, checkTasks } from "./env-checks.ts";
 import { type Episode, type EpisodeOptions, startEpisode } from "./episode.ts";
 import { UserError } from "./errors.ts";
@@ -67,12 +68,14 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   options: z.ZodType<Options>;
   /** Replies a policy has at most; past this a rollout is truncated. A task may override it. */
   max_turns: number | ((task: Task) => number);
+  /** false: a policy may need fewer replies than gold, which asks and reports; left out: gold needs the fewest. */
+  gold_is_shortest?: false;
   tools: readonly Tool<State>[];
   /** Texts at which a reply is over, as what only the environment may write: a model behind an API is told to stop there. */
   stop?: readonly string[];
   /** Set where these options ask for the continuation style. Left out: the environment has none. */
   continuation?(options: Options): Continuation | null;
-  /** true: the tools' schemas go to the chat template, the prompt's messages do not list them. Left out: false. */
+  /** Whether under these options the tools' schemas go to the chat template. Left out: the prompt tells of them. */
   template_tools?(options: Options): boolean;
   components: readonly RewardComponent[];
   /** Split names for --help and error messages; the first is what training uses by default. */
@@ -118,6 +121,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   pairs?: PairRules<Task, Options>;
   /** Its own measures in a benchmark's report. */
   benchmark?: BenchmarkRules;
+  /** How a teacher's episodes become SFT data; left out: successes of the first split. */
+  collection?: CollectionRules;
   /** Tasks that training plays now and then to see that nothing is unlearnt. Left out: the config names them. */
   canary?: CanaryTasks;
 }
@@ -136,6 +141,8 @@ export interface TaskSet {
   sources: Record<string, string>;
   /** Left out: none were measured. */
   rates?: MeasuredRates | null;
+  /** false: a turn budget below gold's replies may do. Left out: it does not. */
+  gold_is_shortest?: false;
   category(task_id: string): string;
   max_turns(task_id: string): number;
   /** See `EnvSpec.group_rewards`. null, or left out: each member keeps its own reward. */
@@ -160,7 +167,7 @@ export interface Env {
   stop: readonly string[];
   /** null: under these options a dialogue is of messages. @throws UserError for options that do not fit */
   continuation(options?: unknown): Continuation | null;
-  /** Whether the chat template gets the tools' schemas. @throws UserError for options that do not fit */
+  /** Whether under these options `tools` go to the chat template. @throws UserError for options that do not fit */
   template_tools(options?: unknown): boolean;
   /** @throws UserError naming each option that does not fit. */
   parseOptions(options: unknown): Record<string, unknown>;
@@ -177,6 +184,8 @@ export interface Env {
   pairs: EnvPairs | null;
   /** null: the family has no measures of its own. */
   benchmark: BenchmarkRules | null;
+  /** null: the family has no rules of its own. */
+  collection: CollectionRules | null;
   /** null: the family names none. */
   canary: CanaryTasks | null;
 }
@@ -235,6 +244,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
       ids: tasks.map((task) => task.id),
       sources,
       rates,
+      ...(spec.gold_is_shortest === false && { gold_is_shortest: false as const }),
       category: (task_id) => spec.category?.(find(task_id)) ?? name,
       max_turns: (task_id) => (typeof spec.max_turns === "number" ? spec.max_turns : spec.max_turns(find(task_id))),
       group_rewards: (group) => spec.group_rewards?.(group, options) ?? null,
@@ -300,6 +310,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     bad_cases: spec.bad_cases ?? null,
     pairs: spec.pairs ? sealPairs(spec.pairs) : null,
     benchmark: spec.benchmark ?? null,
+    collection: spec.collection ?? null,
     canary: spec.canary ?? null,
   };
 }

@@ -36,6 +36,12 @@ export interface Tool<State> {
 
 export type JsonSchema = { [key: string]: unknown };
 
+/** A tool as chat templates and endpoints take it. */
+export interface FunctionTool {
+  type: "function";
+  function: { name: string; description: string; parameters: JsonSchema };
+}
+
 export function defineTool<State, Input extends z.ZodObject>(definition: ToolDefinition<State, Input>): Tool<State> {
   const { name, description, input, writes } = definition;
   return {

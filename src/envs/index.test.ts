@@ -116,6 +116,13 @@ export const env = defineEnv({
     }
   });
 
+  test("template_tools: false where nothing is said, and what it throws has its place", async () => {
+    expect((await loadEnv(broken(""))).template_tools()).toBe(false);
+    expect((await loadEnv(broken("template_tools: () => true,"))).template_tools()).toBe(true);
+    const env = await loadEnv(broken('template_tools() { throw new Error("which?"); },'));
+    expect(() => env.template_tools()).toThrow(/my-env.ts:\d+:\d+: template_tools failed: which\?$/);
+  });
+
   test("the gate's play throws", async () => {
     const env = await loadEnv(broken('baselines: { play() { throw new Error("no world"); } }'));
     const request = { policies: [], split: "train", seed: 1, samples: 1, training_step: 1, options: {} };

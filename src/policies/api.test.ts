@@ -32,7 +32,7 @@ const sampling = {
 };
 const options = {
   ...{ name: "api:m", parallel: 1, sampling, stop: ["\nObservation:"], chat_template_kwargs: {}, extra_body: {} },
-  ...{ prices: null, seed: 7 },
+  ...{ tools: null, prices: null, seed: 7 },
 };
 const player = (client: LlmClient, more: Partial<ApiPolicyOptions> = {}, trial = 0) =>
   apiPolicy({ ...options, client, ...more }).start({ task_id: "t", trial });
@@ -73,13 +73,28 @@ describe("a request", () => {
       { role: "system", content: "s" },
       { role: "assistant", content: "", tool_calls: [{ name: "look", arguments: { ref: 1 } }] },
       { role: "tool", content: "seen", is_error: true },
+      { role: "tool", content: "and more" },
+      { role: "user", content: "Well?" },
     ];
     await player(client).reply(messages, signal);
     expect(asked[0]!.messages).toEqual([
       { role: "system", content: "s" },
       { role: "assistant", content: '<tool_call>\n{"name":"look","arguments":{"ref":1}}\n</tool_call>' },
-      { role: "user", content: "<tool_response>\nseen\n</tool_response>" },
+      {
+        role: "user",
+        content: "<tool_response>\nseen\n</tool_response>\n<tool_response>\nand more\n</tool_response>",
+      },
+      { role: "user", content: "Well?" },
     ]);
+    expect(asked[0]).not.toHaveProperty("tools");
+    expect(messages[2]!.content).toBe("seen");
+  });
+
+  test("has the tools that go to the chat template", async () => {
+    const { client, asked } = scripted("a");
+    const tools = [{ type: "function" as const, function: { name: "f", description: "d", parameters: {} } }];
+    await player(client, { tools }).reply(hello, signal);
+    expect(asked[0]!.tools).toEqual(tools);
   });
 
   test("carries a seed of its task, trial and run alone", async () => {

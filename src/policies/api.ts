@@ -1,6 +1,7 @@
 import type { Message } from "../core/message.ts";
 import { type Player, type Policy, PolicyError } from "../core/policy.ts";
 import { createRandom } from "../core/random.ts";
+import type { FunctionTool } from "../core/tool.ts";
 import { costOf, type Prices } from "../llm/account.ts";
 import type { CallAnswer, LlmClient } from "../llm/client.ts";
 import { LlmError } from "../llm/errors.ts";
@@ -28,6 +29,8 @@ export interface ApiPolicyOptions {
   sampling: ApiSampling;
   /** Texts at which a reply ends; what follows is cut off here where the endpoint does not. */
   stop: readonly string[];
+  /** Sent as they are; null: the messages tell of the tools, if there are any. */
+  tools: readonly FunctionTool[] | null;
   /** Sent where it is not empty; vLLM, SGLang and llama.cpp read it. */
   chat_template_kwargs: Record<string, unknown>;
   /** Put over the request's own keys; null leaves a key out. */
@@ -105,14 +108,15 @@ function startPlayer(options: ApiPolicyOptions, sampling_seed: number): Player {
 
 /** The JSON of a request, without the model. */
 function requestBody(
-  { sampling, stop, chat_template_kwargs, extra_body }: ApiPolicyOptions,
+  { sampling, stop, tools, chat_template_kwargs, extra_body }: ApiPolicyOptions,
   messages: readonly Message[],
   max_tokens: number,
   seed: number,
 ): Record<string, unknown> {
   const { temperature, top_p, top_k, min_p } = sampling;
   const body: Record<string, unknown> = {
-    messages: messages.map(wireMessage),
+    messages: wireMessages(messages),
+    ...(tools ? { tools } : {}),
     max_tokens,
     temperature,
     ...(top_p < 1 ? { top_p } : {}),
@@ -126,14 +130,25 @@ function requestBody(
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 }
 
+interface WireMessage {
+  role: string;
+  content: string;
+}
+
 /**
  * Calls and their results as texts, as Hermes' and Qwen's templates write them: the replies are texts here, and an
- * endpoint takes a message of the role tool only after a call of its own making.
+ * endpoint takes a message of the role tool only after a call of its own making. Results in a row share a message.
  */
-function wireMessage({ role, content, tool_calls = [] }: Message): { role: string; content: string } {
-  if (role === "tool") return { role: "user", content: `<tool_response>\n${content}\n</tool_response>` };
-  const calls = tool_calls.map((call) => `<tool_call>\n${JSON.stringify(call)}\n</tool_call>`);
-  return { role, content: [content, ...calls].filter((part) => part !== "").join("\n") };
+function wireMessages(messages: readonly Message[]): WireMessage[] {
+  const sent: WireMessage[] = [];
+  for (const [index, { role, content, tool_calls = [] }] of messages.entries()) {
+    const calls = tool_calls.map((call) => `<tool_call>\n${JSON.stringify(call)}\n</tool_call>`);
+    const result = `<tool_response>\n${content}\n</tool_response>`;
+    if (role !== "tool") sent.push({ role, content: [content, ...calls].filter((part) => part !== "").join("\n") });
+    else if (messages[index - 1]?.role === "tool") sent.at(-1)!.content += `\n${result}`;
+    else sent.push({ role: "user", content: result });
+  }
+  return sent;
 }
 
 /** The text before the first of the stops. */

@@ -16,6 +16,7 @@ import { loadPairs, longerSides } from "./pairs.ts";
 import { defineRecipe } from "./recipe.ts";
 import {
   chatKeys,
+  chatOf,
   describePython,
   dryRun,
   envKeys,
@@ -109,7 +110,7 @@ export const dpo = defineRecipe({
     if (planned.done) return planned.done;
     const { dir, config: given } = planned;
     const env = await loadEnv(given.env);
-    const continuation = env.continuation(given.env_options);
+    const chat = chatOf(env, given);
     const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
@@ -126,13 +127,13 @@ export const dpo = defineRecipe({
 
     const python = await startPython({ stderr: outputOf(world), interpreter: settings.python ?? undefined });
     try {
-      const { trainer, chat_template_kwargs, max_length } = settings;
+      const { trainer, max_length } = settings;
       const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length };
       const { rows } = pairs;
       const gold = longestRows(longerSides(rows), Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
       const { longest } = await preflight(
         python,
-        { recipe: "dpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "dpo", model, trainer, ...adapter, ...chat, gold, budgets },
         context,
       );
       const paired = new Set(rows.map(({ task_id }) => task_id)).size;
@@ -173,8 +174,7 @@ export const dpo = defineRecipe({
           seed,
           trainer,
           ...adapter,
-          chat_template_kwargs,
-          continuation,
+          ...chat,
           pairs_path,
           max_length,
           verification: verificationOf(settings, `model:${dir}`, tasks.ids, solutionBudgets(longest)),

@@ -3,7 +3,7 @@ import type { TaskSet } from "../core/env.ts";
 import type { Trajectory } from "../core/trajectory.ts";
 import type { JsonLines } from "../trajectory-log.ts";
 
-// Episodes that test the policy and teach it nothing, a canary's or a verification's: tasks and a log of their own, so
+// Episodes that test the policy and teach it nothing, as a canary's or a validation's: tasks and a log of their own, so
 // that no reader of training's rollouts takes them for data.
 
 /** @param open Opens its log; called with the first episode. */

@@ -3,6 +3,7 @@ import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
 import type { TaskSet } from "../core/env.ts";
 import { createRandom } from "../core/random.ts";
+import { pickTasks } from "../core/task-choice.ts";
 import { loadEnv } from "../envs/index.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
@@ -12,6 +13,7 @@ import { adapterKeys, adapterOf } from "./adapters.ts";
 
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
+import { experimentFile, experimentKeys, experimentProblems, mockPreset } from "./experiments.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
 import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
@@ -19,6 +21,7 @@ import { endRollouts, serveRollouts } from "./rollouts.ts";
 import { shapingKeys, shapingOf } from "./shaping.ts";
 import {
   chatKeys,
+  chatOf,
   describePython,
   dryRun,
   envKeys,
@@ -41,6 +44,7 @@ import {
 } from "./shared.ts";
 import { startingPolicy } from "./starting-policy.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
+import { validationKeys, validationOf } from "./validation.ts";
 import { judgeVerification, verificationOf, verifyKeys } from "./verification.ts";
 
 export const grpo: Recipe = defineRecipe({
@@ -52,6 +56,7 @@ export const grpo: Recipe = defineRecipe({
     "grpo configs/grpo-arxiv.yaml --model runs/sft-arxiv/final --gspo",
     "grpo --model models/my-sft --env ./my-env.ts --split train --dr-grpo",
     "grpo --dapo --advantage turn_discount --advantage-alpha-unit turn",
+    "grpo --exp prm_lite_lata --mock",
   ],
   config: z.object({
     ...runKeys,
@@ -65,6 +70,8 @@ export const grpo: Recipe = defineRecipe({
       .describe(
         "A folder in Hugging Face format, or a hub id; left out: the newest SFT result of the tiny model, made first where there is none.",
       ),
+    task_ids: z.array(z.string()).default([]).describe("Only these tasks of the split."),
+    ...experimentKeys,
     ...presetKeys,
     ...dynamicSamplingKeys,
     ...samplingKeys,
@@ -78,6 +85,7 @@ export const grpo: Recipe = defineRecipe({
     ...shapingKeys,
     ...curriculumKeys,
     ...guardKeys,
+    ...validationKeys,
     ...verifyKeys,
     ...adapterKeys,
     ...chatKeys,
@@ -89,7 +97,8 @@ export const grpo: Recipe = defineRecipe({
     const tiny = model === undefined || isTinyModel(String(model));
     return localPath(tiny ? "configs/grpo-tiny.yaml" : "configs/grpo-arxiv.yaml");
   },
-  presets: presetsOf,
+  namedFile: experimentFile,
+  presets: (values) => [...presetsOf(values), ...mockPreset(values)],
 
   async run(asked, context) {
     const { progress, world } = context;
@@ -99,8 +108,9 @@ export const grpo: Recipe = defineRecipe({
     const dynamic_sampling = dynamicSamplingOf(given, planned.given);
     const env = await loadEnv(given.env);
     const split = given.split ?? env.splits[0]!;
-    const tasks = await env.load(split, given.env_options);
-    const continuation = env.continuation(given.env_options);
+    refuse(experimentProblems({ ...given, env: env.name }));
+    const tasks = pickTasks(await env.load(split, given.env_options), given.task_ids);
+    const chat = chatOf(env, given);
     const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
@@ -111,6 +121,7 @@ export const grpo: Recipe = defineRecipe({
       ...(given.advantage === "turn_scores" ? await scoreProblems(tasks) : []),
     ]);
     const { guards, canary } = await guardsOf(given, planned.given, env, tasks);
+    const validation = await validationOf(given, planned.given, env, tasks);
     const { max_steps } = given.trainer;
     const steps = typeof max_steps === "number" && max_steps > 0 ? max_steps : null;
     const stages = planCurriculum(given.curriculum, tasks, steps);
@@ -124,12 +135,12 @@ export const grpo: Recipe = defineRecipe({
 
     const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
-      const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
+      const { trainer, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const gold = [...(await longestGold(tasks)), ...(canary ? await longestGold(canary) : [])];
       const { effective } = await preflight(
         python,
-        { recipe: "grpo", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "grpo", model, trainer, ...adapter, ...chat, gold, budgets },
         context,
       );
       if (context.dry_run) return dryRun("grpo", config, [`${dir}: ${tasks.ids.length} tasks of ${split}`]);
@@ -142,6 +153,7 @@ export const grpo: Recipe = defineRecipe({
         algorithm: algorithmOf(config, effective),
         curriculum: stages,
         guards,
+        validation: validation?.about ?? null,
       };
       const about = { recipe: "grpo", command: context.command, seed: config.seed, data: tasks.sources, details };
       const training = openTrainingRun(
@@ -152,7 +164,7 @@ export const grpo: Recipe = defineRecipe({
       const { run } = training;
       const shown = ["reward", "rollout/success", "loss", "entropy", "rollout/invalid"];
       const status = (step: number, values: Record<string, number>) => `grpo: ${summarizePoint(step, values, shown)}`;
-      const served = serveRollouts(training, { tasks, canary, config, status }, context);
+      const served = serveRollouts(training, { tasks, canary, validation, config, status }, context);
       progress.line(`grpo: ${model} on ${tasks.ids.length} tasks of ${split}, into ${dir}`);
       return await finishRun(run, training.logs, async () => {
         const request = entries.grpo.request.parse({
@@ -163,14 +175,14 @@ export const grpo: Recipe = defineRecipe({
           seed: config.seed,
           trainer,
           ...adapter,
-          chat_template_kwargs,
-          continuation,
+          ...chat,
           task_ids: tasks.ids,
           stages: stages.map(({ from_step, task_ids }) => ({ from_step, task_ids })),
           dynamic_sampling,
           sampling: samplingOf(config),
           shaping: shapingOf(config),
           guards,
+          validation: validation && { ...validation.request, sampling: samplingOf(config) },
           verification: verificationOf(config, `model:${dir}`, tasks.ids, samplingOf(config)),
         });
         try {

@@ -121,3 +121,26 @@ test("sft is verified too, and told only: a policy that can't be read ends with 
   const played = readTrajectories(join(runs, "sft", "verification", "rank-0.jsonl"));
   expect(played.every(({ policy_step, messages }) => policy_step === 2 && messages.length > 0)).toBe(true);
 });
+
+test("validation plays a split and a turn budget of its own, and the gap is told and logged", {
+  timeout: LONG,
+}, async () => {
+  const flags = ["--validate-steps", "2", "--validate-split", "test", "--max-turns", "9", "--max-steps", "4"];
+  // Success hangs on the reward here: training's tasks are even numbers, the test split's odd ones.
+  const reward = `task.secret % 2 === 0 ? 1 - (reply.length % 7) / 70 : 0`;
+  const { code, stderr, path, read } = await grpo("validated", reward, "--no-verify", ...flags);
+  expect([code, stderr.includes("nothing is validated")]).toEqual([0, false]);
+  const played = readTrajectories(path("validation", "rank-0.jsonl"));
+  expect(played).toHaveLength(100);
+  expect(new Set(played.map(({ policy_step }) => policy_step))).toEqual(new Set([2, 4]));
+  expect(played.every(({ task_id }) => Number(task_id.slice(1)) % 2 === 1)).toBe(true);
+  expect(readTrajectories(path("trajectories", "rank-0.jsonl"))).toHaveLength(32);
+  const points = readJsonLines(path("metrics.jsonl")).map(({ value }) => value as Record<string, number>);
+  const validated = points.filter((point) => "validation/success" in point);
+  expect(validated.map((point) => point["validation/reward"])).toEqual([0, 0]);
+  for (const point of validated)
+    expect(point["validation/gap"]).toBeCloseTo(point["rollout/success"]! - point["validation/success"]!, 12);
+  expect(read("manifest.json")).toMatchObject({
+    details: { validation: { split: "test", tasks: 50, samples: 1, steps: 2, max_turns: null } },
+  });
+});

@@ -1,3 +1,4 @@
+import { collect } from "../../benchmark/collect.ts";
 import { bench, rollout } from "../../benchmark/run.ts";
 import { baselines } from "../../eval/baselines.ts";
 import { dpo } from "./dpo.ts";
@@ -10,4 +11,16 @@ import type { Recipe } from "./recipe.ts";
 import { sft } from "./sft.ts";
 
 /** Every command that takes a config. */
-export const recipes: readonly Recipe[] = [pretrain, sft, dpo, grpo, opd, ppo, rollout, bench, baselines, quickstart];
+export const recipes: readonly Recipe[] = [
+  pretrain,
+  sft,
+  dpo,
+  grpo,
+  opd,
+  ppo,
+  rollout,
+  collect,
+  bench,
+  baselines,
+  quickstart,
+];

@@ -12,6 +12,7 @@ import { defineRecipe, type Recipe } from "./recipe.ts";
 import { endRollouts, serveRollouts } from "./rollouts.ts";
 import {
   chatKeys,
+  chatOf,
   describePython,
   dryRun,
   envKeys,
@@ -93,7 +94,7 @@ export const opd: Recipe = defineRecipe({
     const env = await loadEnv(given.env);
     const split = given.split ?? env.splits[0]!;
     const tasks = await env.load(split, given.env_options);
-    const continuation = env.continuation(given.env_options);
+    const chat = chatOf(env, given);
     const adapter = adapterOf(given, planned.given);
     refuse([
       ...(given.model === null ? [] : modelProblems(localPath(given.model))),
@@ -115,7 +116,7 @@ export const opd: Recipe = defineRecipe({
       env: teacher.env,
     });
     try {
-      const { trainer, chat_template_kwargs, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
+      const { trainer, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
       const sampling = samplingOf(config);
       const gold = [...(await longestGold(tasks)), ...(canary ? await longestGold(canary) : [])];
@@ -123,8 +124,7 @@ export const opd: Recipe = defineRecipe({
         model,
         trainer,
         ...adapter,
-        chat_template_kwargs,
-        continuation,
+        ...chat,
         sampling,
         teacher: teacher.request,
       };

@@ -16,6 +16,7 @@ export const ppo: Recipe = {
   examples: ["grpo --dapo", "opd"],
   schema: z.object({}),
   defaultFile: () => null,
+  namedFile: () => null,
   several_processes: false,
   instead,
   run: () => Promise.reject(new UserError(instead)),

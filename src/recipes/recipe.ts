@@ -34,6 +34,8 @@ export interface RecipeSpec<Schema extends z.ZodObject> {
   config: Schema;
   /** The config file to take where the user names none; null for none. `flags`: what was given on the command line. */
   defaultFile?(flags: Record<string, unknown>): string | null;
+  /** The config file that a flag stands for, as `--exp`: no other can be given beside it. Left out: none does. */
+  namedFile?(flags: Record<string, unknown>): string | null;
   presets?: ConfigSource["presets"];
   /** Whether a launcher may start it several times, a rank each; left out: it runs in one process. */
   several_processes?: boolean;
@@ -47,6 +49,7 @@ export interface Recipe {
   examples: readonly string[];
   schema: z.ZodObject;
   defaultFile(flags: Record<string, unknown>): string | null;
+  namedFile(flags: Record<string, unknown>): string | null;
   presets?: ConfigSource["presets"];
   /** Set where there is no such recipe: why, and what to take instead. Said whatever stands behind the command. */
   instead?: string;
@@ -62,6 +65,7 @@ export function defineRecipe<Schema extends z.ZodObject>(spec: RecipeSpec<Schema
     examples: spec.examples,
     schema: spec.config,
     defaultFile: spec.defaultFile ?? (() => null),
+    namedFile: spec.namedFile ?? (() => null),
     presets: spec.presets,
     several_processes: spec.several_processes ?? false,
     run: (config, context) => spec.run(spec.config.parse(config), context),

@@ -147,6 +147,32 @@ test("the continuation style: sft, grpo and bench speak it, and bench takes it f
   }
 });
 
+test("tools go through the chat template: sft, grpo and bench write them, and a template that ignores them is refused", {
+  timeout: LONG,
+}, async () => {
+  const env = ["--env", join(root, "src/fixtures/sums-env.ts"), "--runs-dir", runs, "--json"];
+  const rows = ["--model", model, "--max-steps", "1", "--per-device-train-batch-size", "2"];
+  const sft = ["sft", ...env, ...rows];
+  expect(await main([...sft, "--name", "tools-no", "--dry-run"])).toBe(2);
+  expect(await main([...sft, "--name", "tools-no", "--dry-run", "--env-options", '{"template": false}'])).toBe(0);
+  expect(await main([...sft, "--name", "tools-no", "--dry-run", "--chat-template", "hermse"])).toBe(2);
+  expect(await main([...sft, "--name", "tools-sft", "--chat-template", "hermes", "--no-verify"])).toBe(0);
+  const trained = join(runs, "tools-sft", "final");
+  expect(readFileSync(join(trained, "chat_template.jinja"), "utf8")).toContain("<tools>");
+
+  const budgets = ["--max-turn-tokens", "80", "--max-episode-tokens", "160"];
+  const few = ["--max-steps", "1", "--per-device-train-batch-size", "4", "--num-generations", "4", "--no-verify"];
+  const grpo = ["grpo", ...env, "--model", trained, ...few, ...budgets, "--allow-zero-variance"];
+  expect(await main([...grpo, "--name", "tools-grpo"])).toBe(0);
+  const policy = ["--policy", `model:${join(runs, "tools-grpo", "final")}`];
+  expect(await main(["bench", ...policy, ...budgets, ...env, "--name", "tools-bench"])).toBe(0);
+  for (const name of ["tools-grpo", "tools-bench"]) {
+    const played = readTrajectories(join(runs, name, "trajectories", "rank-0.jsonl"));
+    expect(played.length).toBeGreaterThan(0);
+    for (const { tokens } of played) expect(tokens.prompt).toBeGreaterThan(300); // the tools' section alone
+  }
+});
+
 /** A command line in a process of its own. */
 async function cli(...argv: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const child = spawn(process.execPath, ["--import", "tsx", "src/cli.ts", ...argv], { cwd: root, stdio: "pipe" });

@@ -5,6 +5,7 @@ import { writeRewardSummary } from "../reward-summary.ts";
 import { openExam } from "./exams.ts";
 import type { RunContext } from "./recipe.ts";
 import type { TrainingRun } from "./training-run.ts";
+import { gapAlarm } from "./validation.ts";
 
 // What the recipes that learn from rollouts (grpo, opd) do around their episodes.
 
@@ -12,6 +13,8 @@ interface Rollouts {
   tasks: TaskSet;
   /** null: no canary is played. */
   canary: TaskSet | null;
+  /** Left out or null: no validation is played. */
+  validation?: { tasks: TaskSet; max_turns: number | null } | null;
   config: { max_turns: number | null; episode_timeout_ms: number; max_invalid_share: number };
   /** A point of the curves in a line. */
   status(step: number, values: Record<string, number>): string;
@@ -20,13 +23,19 @@ interface Rollouts {
 /** Serves training's episodes and those of its exams, each into a log of its own. */
 export function serveRollouts(
   training: TrainingRun,
-  { tasks, canary, config, status }: Rollouts,
+  { tasks, canary, validation, config, status }: Rollouts,
   { progress }: RunContext,
 ): EpisodeServer {
   return serveEpisodes({
     tasks,
     exams: {
       ...(canary && { canary: openExam(canary, () => training.log("canary")) }),
+      ...(validation && {
+        validation: {
+          ...openExam(validation.tasks, () => training.log("validation")),
+          max_turns: validation.max_turns,
+        },
+      }),
       verification: openExam(tasks, () => training.log("verification")),
     },
     log: training.log("trajectories"),
@@ -37,6 +46,8 @@ export function serveRollouts(
     max_invalid_share: config.max_invalid_share,
     onLog(step, values) {
       training.metrics.write(step, values);
+      const alarm = gapAlarm(step, values);
+      if (alarm) progress.line(alarm);
       progress.status(status(step, values));
     },
     onNote: progress.line,

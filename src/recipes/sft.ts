@@ -20,6 +20,7 @@ import { defineRecipe, type Recipe } from "./recipe.ts";
 
 import {
   chatKeys,
+  chatOf,
   describePython,
   dryRun,
   envKeys,
@@ -95,7 +96,7 @@ export const sft: Recipe = defineRecipe({
     if (planned.done) return planned.done;
     const { dir, config } = planned;
     const env = await loadEnv(config.env);
-    const continuation = env.continuation(config.env_options);
+    const chat = chatOf(env, config);
     const adapter = adapterOf(config, planned.given);
     const split = config.split ?? env.pairs?.split ?? env.splits[0]!;
     if (config.rows && planned.given.has("split"))
@@ -113,12 +114,12 @@ export const sft: Recipe = defineRecipe({
 
     const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
-      const { trainer, chat_template_kwargs, max_length } = config;
+      const { trainer, max_length } = config;
       const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length };
       const gold = longestRows(rows, Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
       const { longest } = await preflight(
         python,
-        { recipe: "sft", model, trainer, ...adapter, chat_template_kwargs, continuation, gold, budgets },
+        { recipe: "sft", model, trainer, ...adapter, ...chat, gold, budgets },
         context,
       );
       const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
@@ -151,8 +152,7 @@ export const sft: Recipe = defineRecipe({
           seed: config.seed,
           trainer,
           ...adapter,
-          chat_template_kwargs,
-          continuation,
+          ...chat,
           rows_path,
           max_length,
           matrix_learning_rate: config.matrix_learning_rate,

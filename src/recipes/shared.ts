@@ -4,12 +4,13 @@ import { homedir } from "node:os";
 import { basename, dirname, join, resolve } from "node:path";
 import { z } from "zod";
 import { projectRoot } from "../bridge/interpreter.ts";
-import { type EntryResult, entries, type Sampling } from "../bridge/protocol.ts";
+import { type ChatRequest, type EntryResult, entries, type Sampling } from "../bridge/protocol.ts";
 import type { Python } from "../bridge/python.ts";
-import { replayGold, type TaskSet } from "../core/env.ts";
+import { type Env, replayGold, type TaskSet } from "../core/env.ts";
 import { errorText, nearest, pathProblem, UserError } from "../core/errors.ts";
 import { createRandom } from "../core/random.ts";
 import type { ExpertRow } from "../core/task.ts";
+import type { FunctionTool } from "../core/tool.ts";
 import { type RunFolder, shownPath } from "../run-folder.ts";
 import type { RunContext, RunResult } from "./recipe.ts";
 
@@ -44,11 +45,44 @@ export const envKeys = {
 };
 
 export const chatKeys = {
+  chat_template: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe("In place of the model's chat template, saved with it: hermes, which writes tools, or a .jinja file."),
   chat_template_kwargs: z
     .record(z.string(), z.unknown())
     .default({})
     .describe('Passed to the chat template, as {"enable_thinking": false}.'),
 };
+
+/** How a dialogue becomes tokens, as Python is told in every request. */
+export function chatOf(
+  env: Env,
+  config: {
+    env_options: Record<string, unknown>;
+    chat_template: string | null;
+    chat_template_kwargs: Record<string, unknown>;
+  },
+): ChatRequest {
+  const { env_options, chat_template, chat_template_kwargs } = config;
+  return {
+    chat_template: chat_template && localPath(chat_template),
+    chat_template_kwargs,
+    continuation: env.continuation(env_options),
+    tools: templateTools(env, env_options),
+  };
+}
+
+/** The environment's tools where they go to the chat template; null: they do not. */
+export function templateTools(env: Env, env_options: Record<string, unknown>): FunctionTool[] | null {
+  if (!env.template_tools(env_options)) return null;
+  return env.tools.map(({ name, description, parameters }) => ({
+    type: "function",
+    function: { name, description, parameters },
+  }));
+}
 
 export const samplingKeys = {
   temperature: z.number().nonnegative().default(1).describe("0: greedy."),
@@ -184,8 +218,12 @@ export function readRunConfig(dir: string): Record<string, unknown> | null {
 
 // ------------------------------------------------------------------------------------------------------ checks
 
-/** Tasks whose gold solution takes more replies than an episode has (arxiv.md 3.4). */
+/**
+ * Tasks whose gold solution takes more replies than an episode has (arxiv.md 3.4). None where others may take fewer than
+ * gold: such a budget is for the user to choose.
+ */
 export function turnProblems(tasks: TaskSet, max_turns: number | null): string[] {
+  if (tasks.gold_is_shortest === false) return [];
   const needs = tasks.ids.map((task_id) => ({
     task_id,
     replies: tasks.replies("gold", task_id, createRandom(0)).length,

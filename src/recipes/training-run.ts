@@ -193,7 +193,7 @@ export interface TrainingRun {
   onCheckpoint(): Record<string, number>;
 }
 
-const LOG_FOLDERS = ["trajectories", "canary", "verification"] as const;
+const LOG_FOLDERS = ["trajectories", "canary", "validation", "verification"] as const;
 type LogFolder = (typeof LOG_FOLDERS)[number];
 const METRICS = "metrics.jsonl";
 

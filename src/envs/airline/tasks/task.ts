@@ -5,6 +5,7 @@ import { describeIssues } from "../../../core/tool.ts";
 import { isDict, type PyDict, type PyValue, toPlain } from "../data/python-values.ts";
 import { readScript, type Script } from "../users/script.ts";
 import type { WriteCall } from "../users/types.ts";
+import { proofSchema, type TaskProof } from "./proof-record.ts";
 
 /** A task of this family (airline.md 4.1). */
 export interface AirlineTask extends TaskBase {
@@ -25,6 +26,8 @@ export interface AirlineTask extends TaskBase {
   /** Rules of section 3 that it turns on. */
   policy_rules: readonly number[];
   source: "synthetic" | "tau";
+  /** Why its gold is the only right end; left out: nobody said. */
+  proof?: TaskProof;
 }
 
 /** A gold call; `kwargs` as parsed, so that 50 and 50.0 stay two values. */
@@ -44,6 +47,7 @@ const recordSchema = z.looseObject({
   category: z.string().nullable().optional(),
   policy_rules: z.array(z.int().min(1).max(29)).optional(),
   source: z.enum(["synthetic", "tau"]).optional(),
+  proof: proofSchema.optional(),
 });
 
 /**
@@ -54,7 +58,8 @@ const recordSchema = z.looseObject({
 export function readTask(record: PyValue, where: string): AirlineTask {
   const parsed = recordSchema.safeParse(isDict(record) ? toPlain(record) : record);
   if (!parsed.success) throw new UserError(`${where}: ${describeIssues(parsed.error)}`);
-  const { task_index, user_id, instruction, outputs, script, category, policy_rules, source = "tau" } = parsed.data;
+  const { task_index, user_id, instruction, outputs, script, category, policy_rules, proof } = parsed.data;
+  const { source = "tau" } = parsed.data;
   const actions = (record as PyDict).get("actions") as readonly PyDict[];
   return {
     id: parsed.data.id ?? `${source === "tau" ? "tau" : "synth"}-${String(task_index).padStart(2, "0")}`,
@@ -67,5 +72,6 @@ export function readTask(record: PyValue, where: string): AirlineTask {
     category: category ?? null,
     policy_rules: policy_rules ?? [],
     source,
+    ...(proof ? { proof } : {}),
   };
 }

@@ -1,0 +1,86 @@
+import { createHash } from "node:crypto";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { pathProblem, UserError } from "../../../core/errors.ts";
+import type { AirlineDb } from "../data/db.ts";
+import { JsonError, lineAndColumn, parseJson } from "../data/python-json.ts";
+import { isList, type PyValue } from "../data/python-values.ts";
+import { databaseOf } from "../database.ts";
+import type { AirlineOptions } from "../options.ts";
+import { airlineToolNamed, airlineTools } from "../tools/index.ts";
+import { synthTasks } from "./synth.ts";
+import { type AirlineTask, readTask } from "./task.ts";
+
+/** Tasks, and the file that they come from; null: they are made. */
+export interface TaskSet {
+  tasks: readonly AirlineTask[];
+  path: string | null;
+}
+
+/**
+ * The tasks that the options name: a file, or tasks.json in the database's folder, or the synthetic suite.
+ * @throws UserError for a file that is missing or broken, or whose tasks don't fit the database
+ */
+export function loadTasks({ data_dir, tasks: file }: Pick<AirlineOptions, "data_dir" | "tasks">): TaskSet {
+  if (file === null && data_dir === null) return { tasks: synthTasks(), path: null };
+  const path = file ?? join(data_dir!, "tasks.json");
+  if (file === null && !existsSync(path))
+    throw new UserError(
+      `${path}: there is no such file. Convert the original tasks with data airline convert, or name a file with tasks.`,
+    );
+  return { tasks: readTaskFile(path, databaseOf({ data_dir })), path };
+}
+
+/**
+ * Reads a file of tasks: a JSON list of task records.
+ * @throws UserError naming the file, the task and the fault: no JSON, a field that doesn't fit, an id or index that
+ * stands twice, a user that the database lacks, a gold call of a tool that there is not
+ */
+export function readTaskFile(path: string, db: AirlineDb): AirlineTask[] {
+  const records = readJsonList(path);
+  const tasks: AirlineTask[] = [];
+  for (const [at, record] of records.entries()) {
+    const task = readTask(record, `${path}: task ${at}`);
+    const where = `${path}: task '${task.id}'`;
+    if (tasks.some(({ id }) => id === task.id))
+      throw new UserError(`${where}: the id stands twice; ids must be unique.`);
+    if (tasks.some(({ task_index }) => task_index === task.task_index))
+      throw new UserError(`${where}: task_index ${task.task_index} stands twice.`);
+    if (!db.users.has(task.user_id))
+      throw new UserError(
+        `${where}: the database has no user '${task.user_id}'. Is it the one that the tasks are for?`,
+      );
+    for (const { name } of task.actions)
+      if (!airlineToolNamed(name))
+        throw new UserError(
+          `${where}: no tool '${name}'; expected one of ${airlineTools.map((tool) => tool.name).join(", ")}.`,
+        );
+    tasks.push(task);
+  }
+  return tasks;
+}
+
+function readJsonList(path: string): readonly PyValue[] {
+  const text = readText(path);
+  try {
+    const value = parseJson(text);
+    if (isList(value) && value.length > 0) return value;
+  } catch (error) {
+    if (!(error instanceof JsonError)) throw error;
+    throw new UserError(`${path}: no JSON at ${lineAndColumn(text, error.offset)}: ${error.message}.`);
+  }
+  throw new UserError(`${path}: expected a list of tasks, with at least one.`);
+}
+
+function readText(path: string): string {
+  try {
+    return readFileSync(path, "utf8").replace(/^\ufeff/, "");
+  } catch (error) {
+    throw pathProblem(error, path) ?? error;
+  }
+}
+
+/** The SHA-256 of a file, hex. */
+export function fileSha256(path: string): string {
+  return createHash("sha256").update(readFileSync(path)).digest("hex");
+}
