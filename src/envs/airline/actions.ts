@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { UserError } from "../../core/errors.ts";
 import { describeIssues } from "../../core/tool.ts";
-import { databaseOf } from "./database.ts";
 import { JsonError, parseJson } from "./data/python-json.ts";
 import { str } from "./data/python-text.ts";
 import { fromPlain, isDict, isList, type PyDict, type PyValue } from "./data/python-values.ts";
 import { stateSha256 } from "./data/state-hash.ts";
+import { databaseOf } from "./database.ts";
 import { atEnd } from "./ends.ts";
 import { findAirlineTask } from "./known-tasks.ts";
 import type { AirlineOptions } from "./options.ts";
@@ -52,9 +52,9 @@ const lineSchema = z.looseObject({
  * Plays a line `{id?, task_id?, actions: [{name, kwargs, user?}]}`: JSON in which 50 and 50.0 are two values.
  * @throws UserError for a text that is no such line, and for a task that nobody knows
  */
-export async function playLine(line: string, options: AirlineOptions): Promise<PlayedAction[]> {
+export function playLine(line: string, options: AirlineOptions): PlayedAction[] {
   const { id, task_id, actions } = readLine(line);
-  const task = task_id === null ? null : ((await findAirlineTask(task_id, options)) ?? null);
+  const task = task_id === null ? null : (findAirlineTask(task_id, options) ?? null);
   if (task_id !== null && !task) throw new UserError(`there is no task '${task_id}'.`);
   const script = task?.script ? task : null;
   let state = beginState(databaseOf(options), {

@@ -26,6 +26,7 @@ export const airlineSpec: EnvSpec<AirlineTask, AirlineState, AirlineOptions> = {
   summary: "Customer service of an airline: 14 tools on a database, a policy, a user who answers",
   options: airlineOptions,
   max_turns: MAX_TURNS,
+  gold_is_shortest: false,
   tools: airlineTools.map(onEpisode),
   template_tools: ({ prompt }) => prompt.tools,
   components: airlineComponents,

@@ -13,8 +13,11 @@ import { airlineToolNamed, airlineTools } from "./tools/index.ts";
 // How this family is played from the command line: lists of actions, and a person on either side.
 
 export const airlinePlay = {
-  /** Plays one line of actions; options as `env_options` are written. @throws UserError */
-  actions: (line: string, options: unknown) => playLine(line, airlineOptions.parse(options)),
+  /** What plays a line of actions; options as `env_options` are written. It throws UserErrors about the line. */
+  actions(options: unknown) {
+    const parsed = airlineOptions.parse(options);
+    return (line: string) => playLine(line, parsed);
+  },
   reply: typedReply,
   account,
   /** Makes a person the user. */
@@ -47,7 +50,7 @@ function jsonOf(text: string): PyValue {
 /** What is told of the end beside the score: the hash of all data. */
 async function account(trajectory: Trajectory, raw: unknown): Promise<Record<string, unknown>> {
   const options: AirlineOptions = airlineOptions.parse(raw);
-  const task = await findAirlineTask(trajectory.task_id, options);
+  const task = findAirlineTask(trajectory.task_id, options);
   if (!task) return {};
   const { state } = await replayEpisode(task, trajectory as Parameters<typeof replayEpisode>[1], options);
   return { state_sha256: stateSha256(state.data, options.scoring.number_mode) };
