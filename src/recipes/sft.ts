@@ -16,6 +16,7 @@ import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
 import { openExam } from "./exams.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
+import { conversationKeys, loadSftRows } from "./sft-rows.ts";
 import {
   chatKeys,
   chatOf,
@@ -33,7 +34,6 @@ import {
   TINY_MODEL,
   trainerKey,
 } from "./shared.ts";
-import { conversationKeys, loadSftRows } from "./sft-rows.ts";
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
 import { judgeVerification, solutionBudgets, verificationOf, verifyKeys } from "./verification.ts";
 
