@@ -606,6 +606,11 @@ export const entries = {
       trained_on: z.looseObject({ quantization: z.string().nullable() }).nullable(),
     }),
   },
+  /** How long texts are in a model's tokens, special ones not added. No weights are loaded. */
+  count_tokens: {
+    request: z.strictObject({ model: z.string(), texts: z.array(z.string()) }),
+    result: z.strictObject({ counts: z.array(count) }),
+  },
   /** What is installed and works. */
   doctor: { request: z.looseObject({}), result: z.looseObject({}) },
 } as const;

@@ -4,6 +4,7 @@ import { pathToFileURL } from "node:url";
 import type { Env } from "../core/env.ts";
 import { errorText, nearest, UserError } from "../core/errors.ts";
 import { failureOf } from "../core/measure.ts";
+import { readHermes } from "./airline/protocol/hermes.ts";
 import { arxiv } from "./arxiv/env.ts";
 import { parseReact } from "./arxiv/protocol.ts";
 
@@ -114,7 +115,10 @@ function ofFile(name: string, path: string, env: Env): Env {
 }
 
 /** How a model's text can be read, by the protocol's name: what `parse` prints for a text. */
-export const protocols: Record<string, (text: string) => Record<string, unknown>> = { react: readReact };
+export const protocols: Record<string, (text: string) => Record<string, unknown>> = {
+  react: readReact,
+  hermes: readHermes,
+};
 
 function readReact(text: string): Record<string, unknown> {
   const parsed = parseReact(text);
