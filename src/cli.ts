@@ -5,6 +5,7 @@ import { Command, CommanderError, Option } from "commander";
 import type { z } from "zod";
 import { runBadCases } from "../eval/badcases/command.ts";
 import { compareLogs } from "../eval/compare-logs.ts";
+import { evalOutput } from "../eval/families.ts";
 import { leftOutLines, scoreFile } from "../eval/score.ts";
 import { storedPrecisions } from "./bridge/protocol.ts";
 import { PythonDied, PythonError, RankLost, Stopped } from "./bridge/python.ts";
@@ -86,13 +87,23 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
     "eval runs/bench-a runs/bench-b --json",
     "eval --env search --baseline --checkpoint runs/search/checkpoint-10 runs/search/final   (see: compare --help)",
+    "eval --env airline runs/bench-vanilla runs/bench-joint --output runs/ablation",
   ])
     .argument("<logs...>", "trajectory logs, or folders of runs")
     .option("--env <name>", "for the environment's own measures; left out: as the logs name it")
     .option("--across-versions", "compare even what other snapshots, splits, scorers or environments made")
     .option("--json", "print the results as JSON lines")
-    .action(async (logs: string[], flags: { env?: string; acrossVersions?: boolean; json?: boolean }) =>
-      finish(await compareLogs(logs, { env: flags.env, across_versions: flags.acrossVersions }), flags.json ?? false),
+    .option("--output <folder>", "write the environment's own tables and plots there, made from report files alone")
+    .option("--names <list>", "with --output: what the runs are called, one a folder, separated by commas", (text) =>
+      text.split(",").map((name) => name.trim()),
+    )
+    .action(async (logs: string[], { json = false, acrossVersions: across_versions, ...flags }: EvalFlags) =>
+      finish(
+        flags.output === undefined && flags.names === undefined
+          ? await compareLogs(logs, { env: flags.env, across_versions })
+          : await evalOutput(logs, { ...flags, across_versions }),
+        json,
+      ),
     );
 
   add("score", "Score stored trajectories again, without a model: JSON lines in, JSON lines out", [
@@ -296,6 +307,14 @@ interface BadCaseOptions {
   note?: string;
   output?: string;
   dryRun?: boolean;
+  json?: boolean;
+}
+
+interface EvalFlags {
+  env?: string;
+  acrossVersions?: boolean;
+  output?: string;
+  names?: string[];
   json?: boolean;
 }
 
