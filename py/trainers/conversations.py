@@ -204,7 +204,7 @@ def _tokens_before(text: str, ids: list[int], starts: list[int] | None, marks: M
     Mostly it is as many as the text alone has. A token that lies across its end makes those others: then it belongs to
     what is before, and those that start behind it do not.
     """
-    alone, _ = marks.encode_with_starts(text)
+    alone = marks.encode(text)
     if ids[: len(alone)] == alone:
         return len(alone)
     return None if starts is None else bisect_left(starts, len(text))
