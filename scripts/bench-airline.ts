@@ -1,31 +1,22 @@
 // How many gold episodes of the airline family one core plays and scores a second, without a model: fresh state, every
-// gold action, and the outcome's comparison with the gold state. Prints one JSON line; figures are by the clock, and by the
+// gold action, and the outcome by the scoring function. Prints one JSON line; figures are by the clock, and by the
 // process's own CPU time (`_cpu`), which a busy machine doesn't spoil.
 //
 //   npx tsx scripts/bench-airline.ts --data-dir DIR [--tasks FILE] [--seconds 5]
 //
 // DIR holds flights.json, reservations.json, users.json; tasks.json beside them unless --tasks names another file.
 
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { UserError } from "../src/core/errors.ts";
 import { loadAirlineDb } from "../src/envs/airline/data/load.ts";
-import { parseJson } from "../src/envs/airline/data/python-json.ts";
-import { isDict, isList } from "../src/envs/airline/data/python-values.ts";
 import { type DataState, startState } from "../src/envs/airline/data/state.ts";
-import { sameData, stateSha256 } from "../src/envs/airline/data/state-hash.ts";
+import { stateSha256 } from "../src/envs/airline/data/state-hash.ts";
+import { outcomeOf } from "../src/envs/airline/scoring.ts";
+import { readTaskFile } from "../src/envs/airline/tasks/load.ts";
 import { type Action, runAction } from "../src/envs/airline/tools/index.ts";
 
-function readTasks(path: string): Action[][] {
-  const tasks = parseJson(readFileSync(path, "utf8"));
-  if (!isList(tasks)) throw new UserError(`${path}: expected a list of tasks.`);
-  return tasks.map((task, index) => {
-    const actions = isDict(task) ? task.get("actions") : undefined;
-    if (!isList(actions)) throw new UserError(`${path}: task ${index} has no list 'actions'.`);
-    return actions.filter(isDict).map((action) => ({ name: String(action.get("name")), kwargs: action.get("kwargs") }));
-  });
-}
+const SCORING = { number_mode: "python", strict_refusal: false } as const;
 
 function play(start: DataState, actions: readonly Action[]): DataState {
   let state = start;
@@ -61,13 +52,16 @@ try {
   const loadBegan = performance.now();
   const db = loadAirlineDb(dir);
   const load_ms = performance.now() - loadBegan;
-  const tasks = readTasks(values.tasks ?? join(dir, "tasks.json"));
-  const gold = tasks.map((actions) => play(startState(db), actions));
-  const actions = tasks.reduce((total, task) => total + task.length, 0);
+  const tasks = readTaskFile(values.tasks ?? join(dir, "tasks.json"), db);
+  const gold = tasks.map((task) => play(startState(db), task.actions));
+  const actions = tasks.reduce((total, task) => total + task.actions.length, 0);
 
   const suites = perSecond(seconds, () => {
-    for (const [index, task] of tasks.entries())
-      if (!sameData(play(startState(db), task), gold[index]!)) throw new Error(`task ${index}: another state`);
+    for (const task of tasks) {
+      const data = play(startState(db), task.actions);
+      const end = { data, said: task.outputs, calls: [], terminated_by: "stop" } as const;
+      if (outcomeOf(task, end, SCORING) !== 1) throw new Error(`task ${task.id}: its gold does not pay`);
+    }
   });
   const hashBegan = performance.now();
   stateSha256(startState(db));

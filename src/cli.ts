@@ -19,6 +19,7 @@ import { loadEnv, protocols } from "./envs/index.ts";
 import { launchRecipe, readProcesses } from "./launch.ts";
 import { runMerge } from "./merge.ts";
 import { createProgress } from "./metrics.ts";
+import { type PlayFlags, runPlay } from "./play.ts";
 import { createEnding, type Ending, type Failure, launchedCommand } from "./rank-process.ts";
 import { recipes } from "./recipes/index.ts";
 import type { Recipe, RunResult } from "./recipes/recipe.ts";
@@ -86,6 +87,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
     "eval runs/bench-a runs/bench-b --json",
+    "eval --env search --baseline --checkpoint runs/search/checkpoint-10 runs/search/final   (see: compare --help)",
     "eval --env airline runs/bench-vanilla runs/bench-joint --output runs/ablation",
   ])
     .argument("<logs...>", "trajectory logs, or folders of runs")
@@ -112,15 +114,38 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .argument("<file>", "JSON lines, or - for stdin")
     .option("--env <name>", "the environment", "arxiv")
     .option("--profile <name>", "how rewards read a trajectory: project or reference")
+    .option("--process", "airline: with the process score in the reward, as reward mode prm_lite has it")
     .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
     .option("--json", "print JSON lines (as it does without)")
-    .action(async (file: string, options: { env: string; profile?: string; envOptions: Record<string, unknown> }) => {
+    .action(async (file: string, options: ScoreOptions) => {
       const env = await loadEnv(options.env);
-      const profile = options.profile ? { profile: options.profile } : {};
+      if (options.process && !env.components.some(({ name }) => name === "process"))
+        throw new UserError(`${env.name} has no process score. Leave out --process.`);
+      const profile = {
+        ...(options.profile ? { profile: options.profile } : {}),
+        ...(options.process ? { reward: { ...(options.envOptions.reward as object), mode: "prm_lite" } } : {}),
+      };
       const { results, ...leftOut } = await scoreFile(env, file, { ...options.envOptions, ...profile });
       for (const line of leftOutLines(leftOut)) process.stderr.write(`${line}\n`);
       finish({ text: "", json: results, exit_code: leftOut.malformed.length > 0 ? 1 : 0 }, true);
     });
+
+  add("play", "Apply lists of actions to an environment's data, or play a task yourself", [
+    "play --env airline --actions actions.jsonl --json",
+    "play --env airline --task-id synth-00",
+    "play --env airline --task-id synth-00 --as user --policy api:my-model",
+  ])
+    .option("--env <name>", "the environment", "airline")
+    .option("--actions <file>", "JSON lines {id, task_id?, actions: [{name, kwargs}]}, or - for stdin")
+    .option("--data-dir <folder>", "a database of your own; short for an option of the environment")
+    .option("--tasks <file>", "tasks of your own; short for an option of the environment")
+    .option("--task-id <id>", "the task that a person plays")
+    .addOption(new Option("--as <part>", "whose part the person takes").choices(["agent", "user"]).default("agent"))
+    .option("--policy <name>", "--as user: who is the agent: gold, a baseline, api:<model>", "gold")
+    .option("--seed <number>", "the episode's seed", readSeed, 0)
+    .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--json", "print JSON lines")
+    .action(async (flags: PlayFlags) => finish(await runPlay(flags), flags.json ?? false));
 
   add("badcases", "Judge stored bad cases again, or capture new ones; exits with 1 where a fixed one is bad again", [
     "badcases --json",
@@ -248,10 +273,29 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** `data FAMILY collect` is `collect --env FAMILY`: it plays, so its flags are those of play. */
+/**
+ * `data FAMILY collect` is `collect --env FAMILY`, and `eval` with models is `compare`: they play, so their flags are those
+ * of play. Folders behind `--checkpoint` may stand apart, as in a shell's DIR/checkpoint-*.
+ */
 function withAliases(argv: readonly string[]): string[] {
   const [command, family, action, ...rest] = argv;
-  return command === "data" && action === "collect" ? ["collect", "--env", family!, ...rest] : [...argv];
+  if (command === "data" && action === "collect") return ["collect", "--env", family!, ...rest];
+  const plays = argv.some((word) => /^--(baseline|checkpoint)(=|$)/.test(word));
+  if (command !== "compare" && !(command === "eval" && plays)) return [...argv];
+  const words = ["compare"];
+  for (const word of argv.slice(1)) {
+    const joins = words.at(-2) === "--checkpoint" && !word.startsWith("-");
+    if (joins) words.push(`${words.pop()},${word}`);
+    else words.push(word);
+  }
+  return words;
+}
+
+interface ScoreOptions {
+  env: string;
+  profile?: string;
+  process?: boolean;
+  envOptions: Record<string, unknown>;
 }
 
 interface BadCaseOptions {

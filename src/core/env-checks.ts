@@ -28,6 +28,7 @@ const specSchema = z.object({
   group_rewards: hook.optional(),
   components: z.array(z.object({ name: z.string(), range: z.tuple([z.number(), z.number()]) })),
   splits: z.array(z.string()).min(1),
+  eval_split: z.string().optional(),
   load: hook,
   reset: hook,
   step: hook,
@@ -58,6 +59,7 @@ const specSchema = z.object({
       criteria: z.array(z.string()).min(1),
       measures: z.array(z.object({ name: z.string().min(1), over: z.string().min(1), of: hook })),
       failure: hook.optional(),
+      unit: hook.optional(),
       reports: hook.optional(),
     })
     .optional(),

@@ -38,6 +38,8 @@ export interface BenchmarkRules {
   measures: readonly Measure[];
   /** In what way an episode without success failed; left out: `failureOf`. */
   failure?(episode: Trajectory): string;
+  /** What tasks belong together, as the rounds of one question: comparisons show a row each. Left out: each task alone. */
+  unit?(task_id: string): string;
   /** The family's own report files, by name: what becomes JSON in a benchmark's folder. Left out: it has none. */
   reports?(episodes: readonly Trajectory[], context: ReportContext): Promise<Record<string, unknown>>;
 }

@@ -17,11 +17,19 @@ export function randomCall(task: AirlineTask, db: AirlineDb, random: Random): Wr
   return { name: tool.name, kwargs: Object.fromEntries(tool.argument_names.map((name) => [name, draw(name)])) };
 }
 
+const keys = new WeakMap<ReadonlyMap<string, unknown>, readonly string[]>();
+
+function keysOf(table: ReadonlyMap<string, unknown>): readonly string[] {
+  const known = keys.get(table) ?? [...table.keys()];
+  keys.set(table, known);
+  return known;
+}
+
 function argumentsFor(task: AirlineTask, db: AirlineDb, random: Random): (name: string) => unknown {
   const start = startState(db);
   const user = userOf(start, task.user_id);
   const own = user?.reservations ?? [];
-  const anyOf = (table: ReadonlyMap<string, unknown>) => random.pick([...table.keys()]);
+  const anyOf = (table: ReadonlyMap<string, unknown>) => random.pick(keysOf(table));
   const ownMostly = (ids: readonly string[], table: ReadonlyMap<string, unknown>) =>
     ids.length > 0 && random.int(4) > 0 ? random.pick(ids) : anyOf(table);
   const reservation_id = ownMostly(own, db.reservations);

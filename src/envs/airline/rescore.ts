@@ -98,7 +98,7 @@ async function rescoreLog(line: z.output<typeof logSchema>, options: AirlineOpti
   const { id = null, task_id, ended_by, ended_why = null } = line;
   const nothing = { id, task_id, reward: null, parts: { outcome: null, process: null }, metrics: {} };
   if (ended_by === "error" || ended_by === "timeout") return nothing;
-  const task = await findAirlineTask(task_id, options);
+  const task = findAirlineTask(task_id, options);
   if (!task) return { ...nothing, skipped: `no airline task '${task_id}'` };
   const { state, turns } = await replayEpisode(task, line as StoredEpisode, options);
   const last = turns.at(-1);

@@ -1,5 +1,6 @@
 import type { FinishedEpisode, RewardComponent, Score } from "../../core/reward.ts";
 import { paidBy } from "./ends.ts";
+import { hackingPatterns } from "./evaluation/hacking.ts";
 import type { AirlineFacts, AirlineMetrics } from "./facts.ts";
 import type { AirlineOptions } from "./options.ts";
 import { type ProcessScore, processScore, SCORE_BOUND } from "./prm/process-score.ts";
@@ -51,7 +52,16 @@ export function scoreEpisode(
     reward,
     // Without the latch several ends may pay: the reward tells that, the part stays in its range.
     parts: { outcome: Math.min(1, paid.outcome), process: process.score },
-    metrics: { solved: success, refused_calls: state.refused_calls, ...metrics, ...ruleMetrics(process) },
+    metrics: {
+      ...{ solved: success, refused_calls: state.refused_calls, ...metrics },
+      ...ruleMetrics(process),
+      ...hackingPatterns({
+        turns: turns.map(({ outcome }) => outcome.payload as AirlineFacts),
+        ...{ outcome: Math.min(1, paid.outcome), process: process.score },
+        gold_calls: task.actions.length,
+        keyword_mode: options.prm.keyword_mode,
+      }),
+    },
     success,
   };
 }
