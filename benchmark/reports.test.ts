@@ -87,7 +87,20 @@ describe("a family's own report files", () => {
   });
 });
 
-test("why tokens can't be counted", () => {
-  expect(tokenCounter({ policy: "api:x" }).count).toMatch("behind an API");
-  expect(tokenCounter({ policy: "gold" }).count).toMatch("no model");
+describe("tokens", () => {
+  test("why they can't be counted", () => {
+    expect(tokenCounter({ policy: "api:x", python: null }).count).toMatch("behind an API");
+    expect(tokenCounter({ policy: "gold", python: null }).count).toMatch("no model");
+  });
+
+  test("are counted by the policy's own tokenizer", async () => {
+    const counter = tokenCounter({ policy: "model:models/tiny", python: null });
+    try {
+      if (typeof counter.count === "string") throw new Error(counter.count);
+      const [empty, one, two] = await counter.count(["", "Hello there.", "Hello there. Hello there."]);
+      expect([empty, one! > 0, two! > one!]).toEqual([0, true, true]);
+    } finally {
+      await counter.close();
+    }
+  });
 });
