@@ -226,11 +226,11 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .argument(
       "<action>",
       "snapshot, snapshot-build, snapshot-import, snapshot-diff, rates, sft for rows of worked solutions, or dpo for " +
-        "pairs of trajectories; airline: prm-validate, prm-search, published",
+        "pairs of trajectories; airline: prm-validate, prm-search, hacking, published",
     )
     .argument(
       "[files...]",
-      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…: " +
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…, hacking: " +
         "logs, folders of runs, stored trajectories",
     )
     .option("--split <name>", "sft, dpo: whose tasks")

@@ -107,7 +107,7 @@ function measures(report: PrmReport): string[][] {
     ["spread within a task", signed(report.intra_group_std), "+0.049", verdict(accepted.spreads)],
     [`bad behaviour (${report.bad_behaviour})`, signed(report.bad_behaviour_mean), "-0.148", ""],
     ...Object.entries(by_records).map(([records, value]) => [
-      `${records} ${records === "1" ? "record" : "records"}`,
+      `records: ${records}`,
       signed(value),
       reported[records] ?? "",
       "",
