@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { checkReports } from "../src/core/env-checks.ts";
 import type { ReportContext } from "../src/core/measure.ts";
@@ -39,14 +40,31 @@ export async function writeFamilyReports(
   }
 }
 
-/** What is known of the training behind a model's folder: `checkpoint-50`, `hf_step_50`, or a finished run's `final`. */
+/**
+ * What is known of the training behind a model's folder: a run's `checkpoint-50`, an export `hf_step_50`, a finished run's
+ * `final`, or what was merged of one of them.
+ */
 export function trainingOf(model: string | null): Pick<ReportContext, "variant" | "step"> {
   if (model === null) return { variant: null, step: null };
-  const dir = join(model, "..");
+  const merged = readMerge(model);
+  const dir = merged?.run ?? join(model, "..");
   const exp = readRunConfig(dir)?.exp;
-  const variant = typeof exp === "string" ? exp : null;
-  const step = /\/(?:checkpoint-|hf_step_)(\d+)\/*$/.exec(model)?.[1];
-  if (step !== undefined) return { variant, step: Number(step) };
   const { steps } = (readManifest(dir)?.details.result ?? {}) as { steps?: unknown };
-  return { variant, step: typeof steps === "number" && Number.isInteger(steps) ? steps : null };
+  const numbered = /\/(?:checkpoint-|hf_step_)(\d+)\/*$/.exec(model)?.[1];
+  const known = [merged?.step, numbered === undefined ? null : Number(numbered), merged ? null : steps];
+  return {
+    variant: typeof exp === "string" ? exp : null,
+    step: known.find((step): step is number => Number.isInteger(step)) ?? null,
+  };
+}
+
+/** Where a merged model comes from; null: it was not merged. */
+function readMerge(model: string): { run: string | null; step: number | null } | null {
+  try {
+    const facts = JSON.parse(readFileSync(join(model, "merge.json"), "utf8")) as { run?: unknown; step?: unknown };
+    const { run, step } = facts;
+    return { run: typeof run === "string" ? run : null, step: typeof step === "number" ? step : null };
+  } catch {
+    return null;
+  }
 }

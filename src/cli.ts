@@ -13,6 +13,7 @@ import { type Flag, flagsOf, loadConfig, trainerFlags } from "./config.ts";
 import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { runData } from "./data.ts";
+import { prmActions } from "./data-airline-prm.ts";
 import { buildSettings } from "./envs/arxiv/builder/settings.ts";
 import { loadEnv, protocols } from "./envs/index.ts";
 import { launchRecipe, readProcesses } from "./launch.ts";
@@ -219,17 +220,18 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv rates runs/bench-probe --output splits/mine.json",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
     "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
+    "data airline prm-validate runs/bench-vanilla",
   ])
     .argument("<family>", "the environment")
     .argument(
       "<action>",
       "snapshot, snapshot-build, snapshot-import, snapshot-diff, rates, sft for rows of worked solutions, or dpo for " +
-        "pairs of trajectories",
+        "pairs of trajectories; airline: prm-validate, prm-search, hacking, published",
     )
     .argument(
       "[files...]",
-      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo: logs, " +
-        "folders of runs, stored trajectories",
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…, hacking: " +
+        "logs, folders of runs, stored trajectories",
     )
     .option("--split <name>", "sft, dpo: whose tasks")
     .option("--output <file>", "where to write")
@@ -239,7 +241,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       readSeed,
     )
     .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
-    .option("--env-options <json>", "sft, dpo: options of the environment", readJsonObject("--env-options"))
+    .option("--env-options <json>", "sft, dpo, prm-…: options of the environment", readJsonObject("--env-options"))
     .addOption(
       new Option("--by <how>", "rates: what makes rl_train, a probe's informative groups or the middle band").choices([
         "probe",
@@ -250,7 +252,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .option("--json", "print the result as JSON")
     .action(async (family: string, action: string, files: string[], options: DataFlags) => {
       const { split, output, seed, check, envOptions, by, groupSize } = options;
-      if (envOptions && action !== "sft" && action !== "dpo")
+      if (envOptions && !["sft", "dpo", ...prmActions].includes(action))
         throw new UserError(`data ${family} ${action} takes no --env-options.`);
       const given = {
         build: givenFlags(data, buildFlags),

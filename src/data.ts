@@ -3,7 +3,10 @@ import { kebab } from "./config.ts";
 import { UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { describeIssues } from "./core/tool.ts";
+import { runHacking } from "./data-airline-hacking.ts";
+import { type PrmAction, prmActions, runPrm } from "./data-airline-prm.ts";
 import type { RatesOptions } from "./data-rates.ts";
+import { publishedPage } from "./envs/airline/evaluation/published-page.ts";
 import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
 import { loadSnapshot, resolveDataFile, snapshotText } from "./envs/arxiv/snapshot.ts";
 import { generateSnapshot, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
@@ -34,6 +37,7 @@ export interface DataOptions {
 /** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
   arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
+  airline: [...prmActions, "hacking", "published", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
@@ -46,10 +50,13 @@ export async function runData(family: string, action: string, options: DataOptio
     throw new UserError(`--${kebab(ratesFlag)} is of data arxiv rates; data ${family} ${action} does not take it.`);
   if (family === "arxiv" && action === "rates") return makeRates(options);
   if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
+  if (family === "airline" && prmActions.includes(action as PrmAction)) return makePrm(action as PrmAction, options);
+  if (family === "airline" && action === "hacking") return countHacking(options);
   if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
   refuseBuildFlags(`data ${family} ${action}`, options, []);
   if (action === "sft") return writeExpert(family, options);
   if (family === "arxiv" && action === "snapshot") return makeSnapshot(options);
+  if (family === "airline" && action === "published") return printPublished(options);
   throw unknownAction(family, action);
 }
 
@@ -65,6 +72,31 @@ async function makeRates(options: DataOptions): Promise<RunResult> {
   refuseBuildFlags("data arxiv rates", options, []);
   const { ratesAction } = await import("./data-rates.ts");
   return ratesAction(files, output, rates);
+}
+
+function makePrm(action: PrmAction, options: DataOptions): RunResult {
+  const name = `data airline ${action}`;
+  const { split, seed, check, output, files = [], env_options } = options;
+  if (split !== undefined || seed !== undefined || check)
+    throw new UserError(`${name} takes neither --split nor --seed nor --check: all is in the trajectories.`);
+  refuseBuildFlags(name, options, []);
+  return runPrm(action, { files, output, env_options });
+}
+
+function countHacking(options: DataOptions): RunResult {
+  const { split, seed, check, output, files = [] } = options;
+  if (split !== undefined || seed !== undefined || check)
+    throw new UserError("data airline hacking takes neither --split nor --seed nor --check: all is in the logs.");
+  refuseBuildFlags("data airline hacking", options, []);
+  return runHacking(files, output);
+}
+
+/** The page docs/airline-published.md, to be redirected to it. */
+function printPublished({ split, seed, check, output }: DataOptions): RunResult {
+  if (split !== undefined || seed !== undefined || check || output !== undefined)
+    throw new UserError("data airline published prints a page and takes no options; redirect it with >.");
+  const page = publishedPage();
+  return { text: page.trimEnd(), json: [{ page }] };
 }
 
 async function runSnapshot(action: string, options: DataOptions): Promise<RunResult> {
