@@ -221,26 +221,35 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv sft --split v3_81:train --output rows.jsonl",
     "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
     "data airline prm-validate runs/bench-vanilla",
+    "data airline db --output airline-data",
+    "data airline tasks --check",
+    "data airline convert --tasks-py tasks_test.py --output airline-data/tasks.json",
+    "data airline split airline-data --output split.json",
+    "data airline check airline-data",
   ])
     .argument("<family>", "the environment")
     .argument(
       "<action>",
-      "snapshot, snapshot-build, snapshot-import, snapshot-diff, rates, sft for rows of worked solutions, or dpo for " +
-        "pairs of trajectories; airline: prm-validate, prm-search, hacking, published",
+      "arxiv: snapshot, snapshot-build, snapshot-import, snapshot-diff, rates; airline: db, tasks, convert, split, check, " +
+        "prm-validate, prm-search, hacking, published; of every family: collect (see collect --help), sft for rows of " +
+        "worked solutions, dpo for pairs of trajectories",
     )
     .argument(
       "[files...]",
       "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…, hacking: " +
-        "logs, folders of runs, stored trajectories",
+        "logs, folders of runs, stored trajectories; split, check: a folder with an airline's data",
     )
     .option("--split <name>", "sft, dpo: whose tasks")
     .option("--output <file>", "where to write")
     .option(
       "--seed <number>",
-      "snapshot: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
+      "snapshot, db, tasks: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
       readSeed,
     )
-    .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
+    .option(
+      "--check",
+      "snapshot: check the file, and with --seed that it is that seed's; db, tasks: check, and write nothing",
+    )
     .option("--env-options <json>", "sft, dpo, prm-…: options of the environment", readJsonObject("--env-options"))
     .addOption(
       new Option("--by <how>", "rates: what makes rl_train, a probe's informative groups or the middle band").choices([
@@ -249,15 +258,21 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       ]),
     )
     .option("--group-size <number>", "rates: rollouts of a group of the probe; left out: 4", readGroupSize)
+    .option("--scale <number>", "db: 1 has 300 flights, 500 users and 2,000 reservations (default: 1)", readScale)
+    .option("--tasks-py <file>", "convert: a module of tasks of τ-bench's; it is read, not run")
+    .option("--python <path>", "convert: the Python to use")
+    .option("--holdout <number>", "split: how many tasks are unseen (default: a fifth)", readHoldout)
     .option("--json", "print the result as JSON")
     .action(async (family: string, action: string, files: string[], options: DataFlags) => {
       const { split, output, seed, check, envOptions, by, groupSize } = options;
+      const { scale, tasksPy: tasks_py, python, holdout } = options;
       if (envOptions && !["sft", "dpo", ...prmActions].includes(action))
         throw new UserError(`data ${family} ${action} takes no --env-options.`);
       const given = {
         build: givenFlags(data, buildFlags),
         pairs: givenFlags(data, pairFlags),
         rates: { by, group_size: groupSize },
+        airline: { scale, tasks_py, python, holdout },
         env_options: envOptions ?? {},
       };
       finish(await runData(family, action, { split, output, seed, check, files, ...given }), options.json ?? false);
@@ -337,6 +352,10 @@ interface DataFlags {
   check?: boolean;
   by?: "probe" | "bands";
   groupSize?: number;
+  scale?: number;
+  tasksPy?: string;
+  python?: string;
+  holdout?: number;
   envOptions?: Record<string, unknown>;
   json?: boolean;
 }
@@ -453,6 +472,17 @@ function readSeed(text: string): number {
 function readGroupSize(text: string): number {
   if (/^\d+$/.test(text) && Number(text) >= 2) return Number(text);
   throw new UserError(`--group-size is '${text}'; expected a whole number of 2 or more.`);
+}
+
+function readHoldout(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) >= 1) return Number(text);
+  throw new UserError(`--holdout is '${text}'; expected a whole number from 1.`);
+}
+
+function readScale(text: string): number {
+  const scale = Number(text);
+  if (scale > 0 && scale <= 2) return scale;
+  throw new UserError(`--scale is '${text}'; expected a number above 0, at most 2.`);
 }
 
 function readTrial(text: string): number {

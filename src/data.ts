@@ -3,6 +3,7 @@ import { kebab } from "./config.ts";
 import { UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { describeIssues } from "./core/tool.ts";
+import { type AirlineDataFlags, airlineAction, airlineDataActions } from "./data-airline.ts";
 import { runHacking } from "./data-airline-hacking.ts";
 import { type PrmAction, prmActions, runPrm } from "./data-airline-prm.ts";
 import type { RatesOptions } from "./data-rates.ts";
@@ -31,23 +32,35 @@ export interface DataOptions {
   pairs?: Record<string, unknown>;
   /** Settings of `rates` that the user gave. */
   rates?: RatesOptions;
+  /** Settings of the airline's own actions that the user gave. */
+  airline?: AirlineDataFlags;
   env_options: Record<string, unknown>;
 }
 
 /** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
   arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
-  airline: [...prmActions, "hacking", "published", "sft", "dpo"],
+  airline: [...airlineDataActions, ...prmActions, "hacking", "published", "collect", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
 export async function runData(family: string, action: string, options: DataOptions): Promise<RunResult> {
+  const isAirline = family === "airline" && airlineDataActions.includes(action);
+  const airlineFlag = Object.entries(options.airline ?? {}).find(([, value]) => value !== undefined)?.[0];
+  if (airlineFlag !== undefined && !isAirline)
+    throw new UserError(`--${kebab(airlineFlag)} is of data airline; data ${family} ${action} does not take it.`);
   if (action === "dpo") return writePairs(family, options);
   const [pairFlag] = Object.keys(options.pairs ?? {});
   if (pairFlag) throw new UserError(`--${kebab(pairFlag)} is of data ${family} dpo; ${action} does not take it.`);
   const ratesFlag = Object.entries(options.rates ?? {}).find(([, value]) => value !== undefined)?.[0];
   if (ratesFlag !== undefined && !(family === "arxiv" && action === "rates"))
     throw new UserError(`--${kebab(ratesFlag)} is of data arxiv rates; data ${family} ${action} does not take it.`);
+  if (isAirline) {
+    const { split, output, seed, check, files = [], airline: flags = {} } = options;
+    if (split !== undefined) throw new UserError(`data airline ${action} takes no --split.`);
+    refuseBuildFlags(`data airline ${action}`, options, []);
+    return airlineAction(action, { files, output, seed, check, flags });
+  }
   if (family === "arxiv" && action === "rates") return makeRates(options);
   if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
   if (family === "airline" && prmActions.includes(action as PrmAction)) return makePrm(action as PrmAction, options);

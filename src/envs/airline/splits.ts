@@ -33,10 +33,10 @@ export function loadAirlineSplit(split: string, options: AirlineOptions): Loaded
   }
   const { tasks, path } = loadTasks(options);
   const usesFile = split_file !== null && split !== "test";
-  const files = [...tables, ...(path === null ? [] : [path]), ...(usesFile ? [split_file] : [])];
+  const files = [...tables, path, ...(usesFile ? [split_file] : [])];
   const sources = Object.fromEntries(files.map((file) => [file, fileSha256(file)]));
   if (split === "test") return { tasks, sources };
-  const where = usesFile ? split_file : `${tasks.length} tasks`;
+  const where = usesFile ? split_file : path;
   const byIndex = new Map(tasks.map((task) => [task.task_index, task]));
   const groups = splitOf(tasks, split_file);
   const missing = [...groups.seen_task_ids, ...groups.unseen_task_ids].find((id) => !byIndex.has(id));

@@ -264,13 +264,13 @@ const onceMore: Template = {
         trip.flights.length === 1 &&
         trip.passengers.length === 1 &&
         onlyCard(user) !== null &&
-        user.saved_passengers.length === 1,
+        user.saved_passengers.length > 0,
     );
     for (const { customer, trip } of past) {
       const date = `2024-05-${random.int(18, 29)}`;
       const { origin, destination } = trip;
       const flight_number = trip.flights[0]!.flight_number;
-      const [friend] = customer.user.saved_passengers as [Passenger];
+      const [friend] = customer.user.saved_passengers as [Passenger, ...Passenger[]];
       const people = [self(customer), friend];
       const wish: TripWish = {
         origin,

@@ -23,17 +23,13 @@ import { daysLater, dayText, isAhead, methodsOf, onlyCard, type World } from "..
 
 // One trip is cancelled and another one booked.
 
-/** One-way trips ahead that can be cancelled for a change of plan, of customers with one credit card. */
-function* replaceable(world: World, count: (passengers: number) => boolean) {
+/** Trips ahead that can be cancelled for a change of plan, of customers with one credit card. */
+function* replaceable(world: World, fits: (trip: Reservation) => boolean) {
   const { db } = world;
   yield* eachTrip(
     world,
     (trip, { user }) =>
-      isAhead(db, trip) &&
-      trip.flight_type === "one_way" &&
-      count(trip.passengers.length) &&
-      cancelProblem(db, trip, "change_of_plan") === null &&
-      onlyCard(user) !== null,
+      isAhead(db, trip) && fits(trip) && cancelProblem(db, trip, "change_of_plan") === null && onlyCard(user) !== null,
   );
 }
 
@@ -68,7 +64,7 @@ const balancesFirst: Template = {
       const best = solveTrip(db, wish);
       const charge = best && best.price - certificate.amount;
       const locked = lockedOf(world, customer);
-      if (!best || !charge || charge < 100 || !locked) continue;
+      if (!best || !charge || charge < 100) continue;
       const booking: Booking = {
         ...{ origin, destination, cabin: "business", legs: best.legs, people: [self(customer)] },
         bags: 1,
@@ -127,7 +123,10 @@ const balancesFirst: Template = {
         proof: {
           reason: "change_of_plan",
           trips: [{ write: 1, way: "whole", query: wish }],
-          tempting: [{ ...cancel(locked), rule: 23 }],
+          tempting: [
+            { ...book(customer, { ...booking, payments: [booking.payments[0]!, booking.payments[0]!] }), rule: 11 },
+            ...(locked ? [{ ...cancel(locked), rule: 23 }] : []),
+          ],
         },
       };
     }
@@ -142,9 +141,10 @@ const splitInThree: Template = {
   rules: [10, 11, 19, 22, 23],
   *drafts(world) {
     const { db } = world;
-    for (const { customer, trip } of replaceable(world, (count) => count === 3)) {
+    for (const { customer, trip } of replaceable(world, (one) => one.passengers.length === 3)) {
       const card = onlyCard(customer.user)!;
-      const { gift, certificates } = balances(customer);
+      const { gift } = balances(customer);
+      const refund = trip.payment_history.reduce((sum, { amount }) => sum + amount, 0);
       const { origin, destination } = trip;
       const date = trip.flights[0]!.date;
       const wish: TripWish = {
@@ -158,7 +158,7 @@ const splitInThree: Template = {
           payments: [{ payment_id: card, amount: best.price / 3 }],
         }),
       );
-      const outputs = [gift, certificates, best.price].map(String);
+      const outputs = [gift, refund, best.price].map(String);
       const names = trip.passengers.map(fullName);
       const fewer = passengers(trip, trip.passengers.slice(0, 1));
       yield {
@@ -167,10 +167,10 @@ const splitInThree: Template = {
           `${intro(customer)} You want your trip ${trip.reservation_id} for three people split into three reservations, so ` +
           "that each can be changed alone. If that can't be done, have it cancelled (your plans have changed) and then " +
           `book the three one after the other, in this order: ${list(trip.passengers.map(bornText))}. All three go from ` +
-          `${origin} to ${destination}, one way, on ${dayText(date)}, in economy, on the same flights: the cheapest way with ` +
+          `${origin} to ${destination}, one way only, on ${dayText(date)}, in economy, on the same flights: the cheapest way with ` +
           `at most one stop; ${NO_NIGHT}. Nobody has checked bags or wants insurance. Each is paid with your credit card. ` +
-          "At the end you want to know three figures: what is left on your gift cards in all, what is left on your " +
-          "certificates in all, and what the three new trips cost together.",
+          "At the end you want to know three figures: what is left on your gift cards in all, what is refunded for the " +
+          "cancelled trip, and what the three new trips cost together.",
         actions: [cancel(trip), ...bookings.map((one) => book(customer, one))],
         outputs,
         script: {
@@ -206,7 +206,7 @@ const splitInThree: Template = {
             {
               id: "figures",
               kind: "question",
-              say: "tell me what is left on my gift cards, what is left on my certificates, and what the three trips cost",
+              say: "tell me what is left on my gift cards, what is refunded, and what the three trips cost together",
               match: { tool: null, said: outputs },
             },
           ],
@@ -229,7 +229,10 @@ const onePassengerLess: Template = {
   rules: [19, 22, 23, 25],
   *drafts(world) {
     const { db } = world;
-    for (const { customer, trip } of replaceable(world, (count) => count === 2)) {
+    for (const { customer, trip } of replaceable(
+      world,
+      (one) => one.flight_type === "one_way" && one.passengers.length === 2,
+    )) {
       const [stays, leaves] = trip.passengers;
       const { origin, destination } = trip;
       const date = trip.flights[0]!.date;

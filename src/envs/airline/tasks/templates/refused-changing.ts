@@ -56,13 +56,13 @@ const overBudget: Template = {
   gold: "-",
   rules: [6, 16],
   *drafts(world) {
-    const { db } = world;
+    const { db, random } = world;
     for (const { customer, trip } of eachTrip(
       world,
       (one, { user }) =>
         isAhead(db, one) && one.cabin === "economy" && one.flight_type === "one_way" && onlyCard(user) !== null,
     )) {
-      const date = daysLater(trip.flights[0]!.date, 1);
+      const date = daysLater(trip.flights[0]!.date, random.int(1, 3));
       const { origin, destination, cabin } = trip;
       const wish: TripWish = {
         ...{ origin, destination, date, cabin, best: "cheapest", most_stops: 1 },
@@ -174,14 +174,14 @@ const dearUpgrade: Template = {
   },
 };
 
-/** Row 24: both ways a day later, or neither. */
+/** Row 24: both ways on other days, or neither. */
 const allOrNothing: Template = {
   row: 24,
   category: "refusal",
   gold: "-",
   rules: [6, 16],
   *drafts(world) {
-    const { db } = world;
+    const { db, random } = world;
     for (const { customer, trip } of eachTrip(
       world,
       (one, { user }) =>
@@ -189,7 +189,8 @@ const allOrNothing: Template = {
     )) {
       const card = onlyCard(customer.user)!;
       const { out, back } = waysOf(trip);
-      const [outDate, backDate] = [daysLater(out[0]!.date, 1), daysLater(back[0]!.date, 1)];
+      const days = random.int(1, 3);
+      const [outDate, backDate] = [daysLater(out[0]!.date, days), daysLater(back[0]!.date, days)];
       const common = {
         cabin: trip.cabin,
         passengers: trip.passengers.length,
@@ -206,7 +207,7 @@ const allOrNothing: Template = {
       const draft: Draft = {
         customer,
         instruction:
-          `${intro(customer)} You want both ways of your trip ${trip.reservation_id} a day later, out on ${dayText(outDate)} ` +
+          `${intro(customer)} You want both ways of your trip ${trip.reservation_id} later, out on ${dayText(outDate)} ` +
           `and home on ${dayText(backDate)}, in economy, with at most one stop each way and no night on the way. It may cost ` +
           `you $${budget} more in all, from your credit card. If both together cost more, change nothing at all.`,
         actions: [],
