@@ -6,6 +6,8 @@ import type { ProofInput } from "./proof-record.ts";
 import type { TripOption } from "./trips.ts";
 import type { Customer, World } from "./world.ts";
 
+export type { Customer };
+
 // What a template makes, and the parts that templates put together.
 
 export interface Call {
@@ -168,11 +170,11 @@ export function bookingFacts(booking: Booking, date: string, payment: string): N
 }
 
 /** The same for the instruction. */
-export function bookingText(booking: Booking): string {
-  const { people, bags: total = 0, insurance = "no" } = booking;
-  const party = people.length === 1 ? `The only passenger is` : `The passengers are, in this order,`;
+export function bookingText({ people, bags: total = 0, insurance = "no" }: Booking): string {
+  const party = people.length === 1 ? "The only passenger is" : "The passengers are, in this order,";
   const luggage = total === 0 ? "no checked bags" : total === 1 ? "one checked bag" : `${total} checked bags`;
-  return `${party} ${list(people.map(bornText))}. There are ${luggage}, and you want ${insurance === "no" ? "no " : ""}travel insurance.`;
+  const insured = insurance === "yes" ? "You want travel insurance." : "You want no travel insurance.";
+  return `${party} ${list(people.map(bornText))}, with ${luggage}. ${insured}`;
 }
 
 export const NO_NIGHT = "a connection must leave on the same day";

@@ -11,6 +11,8 @@ const temptingSchema = z.strictObject({
   rule: z.int().min(1).max(29).nullable(),
   /** Dollars that the customer pays at most. */
   over: z.number().nullable().default(null),
+  /** How many of the gold's actions come before it. */
+  after: z.int().nonnegative().default(0),
 });
 
 export const proofSchema = z.strictObject({

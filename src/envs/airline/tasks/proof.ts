@@ -74,8 +74,9 @@ function backFrom(legs: readonly { flight_number: string }[], destination: strin
 }
 
 function temptingProblems(one: TaskProof["tempting"][number], task: AirlineTask, proof: TaskProof, db: AirlineDb) {
-  const state = startState(db);
-  const found = checkWrite(one, { state, user_id: task.user_id, history: [], talk: talkOf(proof) });
+  const history = task.actions.slice(0, one.after);
+  const state = history.reduce((now, action) => runAction(now, action).state, startState(db));
+  const found = checkWrite(one, { state, user_id: task.user_id, history, talk: talkOf(proof) });
   if (one.rule !== null)
     return found.some(({ rule }) => rule === one.rule) ? [] : [`${one.name} does not break rule ${one.rule}`];
   if (found.length > 0) return [`${one.name} breaks rule ${found[0]!.rule}, which the proof does not say`];

@@ -51,15 +51,25 @@ export function waysOf(trip: Reservation): { out: Reservation["flights"]; back: 
   return { out: trip.flights.slice(0, turn), back: trip.flights.slice(turn) };
 }
 
-/** What a trip would cost in another cabin on the same flights, dollars for all; null: a flight has too few seats. */
-export function priceIn(db: AirlineDb, trip: Reservation, cabin: Cabin): number | null {
+/** What a change of flights or cabin comes to, dollars for all; negative: a refund. null: it can't be booked. */
+export function changeCost(
+  db: AirlineDb,
+  trip: Reservation,
+  cabin: Cabin,
+  legs: readonly { flight_number: string; date: string }[],
+): number | null {
   let total = 0;
-  for (const leg of trip.flights) {
+  for (const leg of legs) {
+    const kept =
+      cabin === trip.cabin &&
+      trip.flights.find(({ flight_number, date }) => flight_number === leg.flight_number && date === leg.date);
     const day = dayOf(db, leg);
-    if (day?.status !== "available" || day.available_seats[cabin] < trip.passengers.length) return null;
-    total += day.prices[cabin];
+    if (kept) total += kept.price;
+    else if (day?.status === "available" && day.available_seats[cabin] >= trip.passengers.length)
+      total += day.prices[cabin];
+    else return null;
   }
-  return total * trip.passengers.length;
+  return total * trip.passengers.length - fareOf(trip);
 }
 
 /** Dollars that its flights cost, for all passengers. */

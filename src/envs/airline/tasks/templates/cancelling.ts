@@ -1,5 +1,5 @@
-import { cancelProblem } from "../../policy/facts.ts";
-import { cancel, change, eachTrip, intro, legsOf, list, type Template } from "../draft.ts";
+import { cancel, change, eachTrip, intro, type Template } from "../draft.ts";
+import { solveTrip, type TripWish } from "../trips.ts";
 import { daysLater, dayText, isAhead, onlyCard } from "../world.ts";
 
 // Cancelling: what insurance covers, what business allows, and what a customer may not have instead.
@@ -71,5 +71,67 @@ const insuredInstead: Template = {
   },
 };
 
-export const cancelling: readonly Template[] = [insuredInstead];
-void [cancelProblem, legsOf, list];
+/** Row 31: another destination can't be had; business can always be cancelled. */
+const businessInstead: Template = {
+  row: 31,
+  category: "cancel",
+  gold: "C",
+  rules: [16, 23],
+  *drafts(world) {
+    const { db, random } = world;
+    const fits = eachTrip(
+      world,
+      (trip, { user }) =>
+        trip.cabin === "business" && trip.flight_type === "one_way" && isAhead(db, trip) && onlyCard(user) !== null,
+    );
+    for (const { customer, trip } of fits) {
+      const city = random.pick(["SFO", "ORD", "ATL", "LAS", "DTW", "MCO"]);
+      const { origin, destination, cabin } = trip;
+      const date = trip.flights[0]!.date;
+      const wish: TripWish = {
+        ...{ origin, destination: city, date, cabin, passengers: trip.passengers.length },
+        ...{ most_stops: 1, best: "cheapest" },
+      };
+      const elsewhere = solveTrip(db, wish);
+      if ([origin, destination].includes(city) || !elsewhere) continue;
+      const illegal = change(trip, cabin, elsewhere.legs, onlyCard(customer.user)!);
+      yield {
+        customer,
+        instruction:
+          `${intro(customer)} Your meeting has been moved from ${destination} to ${city}. So you want your trip ` +
+          `${trip.reservation_id} on ${dayText(date)} to go to ${city} instead. You insist once. If that can't be done, cancel ` +
+          "the trip, as your plans have changed, and book nothing new.",
+        actions: [cancel(trip)],
+        script: {
+          opening: ["city"],
+          facts: {
+            reservation_id: trip.reservation_id,
+            reason: "change of plan",
+            destination: city,
+            date,
+            payment: "my credit card",
+          },
+          goals: [
+            {
+              id: "city",
+              kind: "change",
+              say: `have trip ${trip.reservation_id} go to ${city} instead of ${destination}`,
+              match: { tool: "update_reservation_flights", kwargs: { reservation_id: trip.reservation_id } },
+              insist: 1,
+              on_refused: "cancel",
+            },
+            {
+              id: "cancel",
+              kind: "cancel",
+              say: `cancel trip ${trip.reservation_id}`,
+              match: { tool: "cancel_reservation", kwargs: cancel(trip).kwargs },
+            },
+          ],
+        },
+        proof: { reason: "change_of_plan", tempting: [{ ...illegal, rule: 16 }] },
+      };
+    }
+  },
+};
+
+export const cancelling: readonly Template[] = [insuredInstead, businessInstead];
