@@ -119,7 +119,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .option("--json", "print JSON lines (as it does without)")
     .action(async (file: string, options: ScoreOptions) => {
       const env = await loadEnv(options.env);
-      if (options.process && !env.components.some(({ name }) => name === "process"))
+      if (options.process && !env.components.some(({ name, shaping }) => name === "process" && shaping))
         throw new UserError(`${env.name} has no process score. Leave out --process.`);
       const profile = {
         ...(options.profile ? { profile: options.profile } : {}),

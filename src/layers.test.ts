@@ -14,7 +14,7 @@ type Layer =
 const arrows: Record<Layer, readonly Layer[]> = {
   cli: ["recipes", "logs", "bridge", "envs", "family", "setup", "core"],
   recipes: ["logs", "bridge", "envs", "family", "tiny", "policies", "llm", "core"],
-  logs: ["bridge", "envs", "family", "recipes", "core"],
+  logs: ["bridge", "envs", "family", "recipes", "policies", "core"],
   setup: ["bridge", "core"],
   bridge: ["core"],
   envs: ["family", "core"],

@@ -6,10 +6,11 @@ import type { Env, TaskSet } from "./core/env.ts";
 import type { Episode } from "./core/episode.ts";
 import { errorText, UserError } from "./core/errors.ts";
 import type { Message } from "./core/message.ts";
-import { createRandom } from "./core/random.ts";
+import type { Player } from "./core/policy.ts";
 import type { Trajectory } from "./core/trajectory.ts";
 import { airlinePlay } from "./envs/airline/play.ts";
 import { loadEnv } from "./envs/index.ts";
+import { scriptedPolicy } from "./policies/scripted.ts";
 import { templateTools } from "./recipes/shared.ts";
 import { readInput } from "./text-file.ts";
 import { splitLines } from "./trajectory-log.ts";
@@ -107,23 +108,24 @@ async function playPerson(
   given: Record<string, unknown>,
   streams: PlayStreams,
 ): Promise<void> {
-  const asUser = flags.as === "user";
+  const { taskId: task_id = "", as: part, policy, seed, json = false } = flags;
+  const asUser = part === "user";
   if (asUser && !family.user) throw new UserError(`${env.name} has no user whose part a person could take.`);
   const options = asUser ? { ...given, user: { ...(given.user as object | undefined), ...family.user } } : given;
-  const tasks = await tasksWith(env, flags.taskId!, options);
-  const episode = await tasks.start(flags.taskId!, { seed: flags.seed, policy: asUser ? flags.policy : "human" });
-  const { show, tell } = shown(flags.json ?? false, streams);
-  if (!asUser) for (const message of episode.messages) show(message);
+  const tasks = await tasksWith(env, task_id, options);
+  const agent = asUser ? agentOf(env, tasks, { task_id, policy, seed }, options) : null;
+  const { show, tell } = shown(json, streams);
   try {
-    if (asUser) await letPolicyPlay(env, tasks, episode, flags, options);
+    const episode = await tasks.start(task_id, { seed, policy: agent ? policy : "human" });
+    if (agent) await letAgentPlay(episode, agent.player);
     else await letPersonPlay(episode, family, show, streams);
-  } finally {
     if (!episode.ended_by) episode.end("truncated", "the input is over");
+    const trajectory = await episode.finish();
+    const { ended_by, ended_why, reward, success, parts } = trajectory;
+    tell({ task_id, ended_by, ended_why, reward, success, parts, ...(await family.account?.(trajectory, options)) });
+  } finally {
+    agent?.close();
   }
-  const trajectory = await episode.finish();
-  const { ended_by, ended_why, reward, success, parts } = trajectory;
-  const account = (await family.account?.(trajectory, options)) ?? {};
-  tell({ task_id: trajectory.task_id, ended_by, ended_why, reward, success, parts, ...account });
 }
 
 /** The first split that has the task. */
@@ -148,6 +150,7 @@ async function letPersonPlay(
   show: (message: Message) => void,
   { input, errors }: PlayStreams,
 ): Promise<void> {
+  for (const message of episode.messages) show(message);
   if (help) errors.write(`${help}\n`);
   const lines = createInterface({ input, terminal: false });
   try {
@@ -176,42 +179,35 @@ function typed(line: string, reply: (line: string) => string): { text: string | 
   }
 }
 
-/** The policy is the agent; the environment asks the person for the user's part. */
-async function letPolicyPlay(
-  env: Env,
-  tasks: TaskSet,
-  episode: Episode,
-  flags: PlayFlags,
-  options: Record<string, unknown>,
-): Promise<void> {
-  const { policy, seed } = flags;
-  if (isApi(policy)) return letApiPlay(env, episode, flags, options);
-  if (policy.startsWith("model:"))
-    throw new UserError(`A local model can't be talked to by play; serve it, and name it as api:NAME.`);
-  for (const text of tasks.replies(policy, episode.task_id, createRandom(seed))) {
-    if (episode.ended_by) return;
-    await episode.reply(text);
-  }
+interface Agent {
+  player: Pick<Player, "reply">;
+  close(): void;
 }
 
-async function letApiPlay(
+/** @throws UserError for a policy that can't be talked to */
+function agentOf(
   env: Env,
-  episode: Episode,
-  { policy, seed }: PlayFlags,
+  tasks: TaskSet,
+  { task_id, policy, seed }: { task_id: string; policy: string; seed: number },
   options: Record<string, unknown>,
-): Promise<void> {
+): Agent {
+  if (policy.startsWith("model:"))
+    throw new UserError(`${policy}: play talks to no local model; serve it, and name it as api:<model>.`);
+  if (!isApi(policy))
+    return { player: scriptedPolicy(policy, tasks, seed).start({ task_id, trial: 0 }), close: () => {} };
   const config = rolloutConfig.parse({ env: env.name, policy, seed });
   const tools = templateTools(env, options);
   const api = openApi(config, { stop: env.stop, tools, given: new Set(), recorded: [] });
-  try {
-    const player = api.policy.start({ task_id: episode.task_id, trial: 0 });
-    while (!episode.ended_by) {
-      const answer = await player.reply(episode.messages, new AbortController().signal);
-      if ("ended" in answer) return episode.end("truncated", answer.ended);
-      await episode.reply(answer.text);
-    }
-  } finally {
-    api.close();
+  return { player: api.policy.start({ task_id, trial: 0 }), close: api.close };
+}
+
+/** The policy is the agent; the environment asks the person for the user's part. */
+async function letAgentPlay(episode: Episode, player: Agent["player"]): Promise<void> {
+  const { signal } = new AbortController();
+  while (!episode.ended_by) {
+    const answer = await player.reply(episode.messages, signal);
+    if ("ended" in answer) return episode.end("truncated", answer.ended);
+    await episode.reply(answer.text);
   }
 }
 

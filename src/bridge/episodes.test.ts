@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
-import { defineEnv, type EpisodeContext, type StepResult } from "../core/env.ts";
+import { defineEnv, type EpisodeContext, type StepResult, type TaskSet } from "../core/env.ts";
 import type { Trajectory } from "../core/trajectory.ts";
 import { type EpisodeServer, type ServeOptions, serveEpisodes } from "./episodes.ts";
 import { type EntryResult, entries, type OpAnswer, ops } from "./protocol.ts";
@@ -344,6 +344,45 @@ describe("exams", () => {
     await server.closeAll();
     expect(closedCanary).toEqual(["t38"]);
     expect([lines.length, canary.map(({ ended_by }) => ended_by)]).toEqual([0, ["error"]]);
+  });
+});
+
+describe("rewards that hang on a whole group", () => {
+  async function grouped(purposes: Partial<ServeOptions> = {}) {
+    const { env } = fakeEnv();
+    const tasks = await env.load("all");
+    const seen: (string | null)[][] = [];
+    const group_rewards: TaskSet["group_rewards"] = (group) => {
+      seen.push(group.map((score) => score && String(score.reward)));
+      return group.length < 2 ? null : group.map((score, place) => score && place);
+    };
+    const lines: Trajectory[] = [];
+    const log = { write: (trajectory: Trajectory) => void lines.push(trajectory) };
+    const server = serveEpisodes({ tasks: { ...tasks, group_rewards }, log, ...purposes });
+    return { server, lines, seen, tasks };
+  }
+
+  test("are those of a task and seed that finish together; the log has them, a failed rollout has none", async () => {
+    const { server, lines, seen } = await grouped();
+    const handles = await start(server, ["t1", "t2", "t1", "t1", "t3"]);
+    await step(server, handles, ["done", "done", "throw", "done", "done"]);
+    const scores = await finish(server, handles);
+    expect(seen).toEqual([["0.9", null, "0.9"], ["0.9"], ["0.9"]]);
+    expect(scores.map(({ reward }) => reward)).toEqual([0, 0.9, null, 2, 0.9]);
+    expect(lines.map(({ reward }) => reward)).toEqual([0, 0.9, null, 2, 0.9]);
+    expect(scores.map(({ parts }) => parts.done)).toEqual([1, 1, null, 1, 1]);
+  });
+
+  test("are for training alone: exams keep the scorer's", async () => {
+    const { tasks } = await grouped();
+    const { server, seen } = await grouped({ exams: { canary: { tasks, log: null } } });
+    const episodes = ["t1", "t1"].map((task_id, trial) => ({ task_id, seed: 7, trial }));
+    const asked = { purpose: "canary", policy_step: 1, policy: "model:x", episodes };
+    const begun = (await server.answer("start", asked)) as OpAnswer<"start">;
+    const handles = begun.episodes.map(({ handle }) => handle);
+    await step(server, handles, ["done", "done"]);
+    expect((await finish(server, handles)).map(({ reward }) => reward)).toEqual([0.9, 0.9]);
+    expect(seen).toEqual([]);
   });
 });
 

@@ -13,6 +13,7 @@ type Spec = BaselineSpec<AirlineTask, AirlineOptions>;
  */
 export function airlineBaselines(play: NonNullable<Spec["play"]>): Spec {
   return {
+    split: "test",
     random: ["random_calls"],
     async play(policy, task, settings) {
       const played = await play(policy, task, settings);

@@ -21,7 +21,7 @@ export interface RescoredLine {
   parts: Record<"outcome" | "process", number | null>;
   metrics: Record<string, number | boolean | string | null>;
   /** How the process score came about; absent where there is none. */
-  process?: ProcessScore;
+  process?: Omit<ProcessScore, "perStep"> & { per_step: number[] };
   /** Why there is nothing to judge: nobody knows the task. */
   skipped?: string;
 }
@@ -90,9 +90,11 @@ function rescoreStored(line: z.output<typeof storedSchema>, options: AirlineOpti
       process_adjustments: process.adjustments,
       ...ruleMetrics(process),
     },
-    process,
+    process: stored(process),
   };
 }
+
+const stored = ({ perStep: per_step, ...process }: ProcessScore) => ({ ...process, per_step });
 
 async function rescoreLog(line: z.output<typeof logSchema>, options: AirlineOptions): Promise<RescoredLine> {
   const { id = null, task_id, ended_by, ended_why = null } = line;
@@ -111,6 +113,6 @@ async function rescoreLog(line: z.output<typeof logSchema>, options: AirlineOpti
   const { outcome: paid = null, process: played = null } = parts;
   return {
     ...{ id, task_id, reward, parts: { outcome: paid, process: played }, metrics },
-    process: processScore(state.log.records, options.prm),
+    process: stored(processScore(state.log.records, options.prm)),
   };
 }

@@ -1,5 +1,6 @@
 import type { StepResult } from "../../core/env.ts";
 import type { Message } from "../../core/message.ts";
+import { sameData } from "./data/state-hash.ts";
 import { atEnd, isFinal, refuseAfterEnd } from "./ends.ts";
 import type { AirlineFacts } from "./facts.ts";
 import type { AirlineOptions } from "./options.ts";
@@ -83,15 +84,15 @@ function playCall(draft: Draft, move: Extract<Move, { kind: "call" }>, task: Air
   const call = { name: move.name, kwargs: move.arguments };
   const { state: data, observation, failed } = runAction(state.data, call, options.tools);
   const tool = airlineToolNamed(move.name)!;
-  const changed = tool.writes && !failed;
+  const wrote = tool.writes && !failed;
   const next: Draft = {
     ...draft,
     log: afterCall(draft.log, move, observation),
     state: {
       ...state,
       data,
-      writes: changed ? [...state.writes, call] : state.writes,
-      changes: state.changes + (changed ? 1 : 0),
+      writes: wrote ? [...state.writes, call] : state.writes,
+      changes: state.changes + (sameData(state.data, data) ? 0 : 1),
     },
     observations: [...draft.observations, toolMessage(observation, options.protocol)],
   };

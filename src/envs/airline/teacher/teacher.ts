@@ -216,8 +216,10 @@ function prepare(
       if (search) return call(search.name, search.kwargs);
     }
   const topic = goal?.id ?? "";
-  if (!state.thought.includes(topic) && goal?.match.tool !== null)
-    return call("think", { thought: thought(block?.writes ?? []) }, { thought: [...state.thought, topic] });
+  const think: WriteCall = { name: "think", kwargs: { thought: thought(block?.writes ?? []) } };
+  // Three equal bookings make three equal thoughts, which the guard against loops would take for one.
+  if (!state.thought.includes(topic) && goal?.match.tool !== null && fresh(think))
+    return call(think.name, think.kwargs, { thought: [...state.thought, topic] });
   return null;
 }
 

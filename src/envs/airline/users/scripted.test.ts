@@ -327,7 +327,7 @@ test("a task without a script is refused", async () => {
   const user = scriptedUser({ peek: true });
   const context = { draw: 0, signal: new AbortController().signal };
   await expect(user.reset({ id: "t9", instruction: "x" }, context)).rejects.toThrow(
-    /task 't9' has no script.*Choose llm/,
+    /task 't9' has no script.*Choose user.strategy llm, .* or silent/,
   );
 });
 

@@ -3,6 +3,7 @@ import { describe, expect, test } from "vitest";
 import { hear, proposalOf, readable } from "./hearing.ts";
 import { humanUser } from "./human.ts";
 import { SLOTS, type Slot } from "./script.ts";
+import { silentUser } from "./silent.ts";
 import { askedSlots, sentencesOf } from "./slots.ts";
 import { STOP_TOKEN } from "./types.ts";
 import { FOREIGN_GREETINGS, fnv1a, SLOT_LABELS, WORDINGS } from "./wordings.ts";
@@ -119,5 +120,16 @@ describe("a person as the user", () => {
     abort.abort();
     await expect(asked).rejects.toThrow("user_simulator: the run was stopped");
     user.close();
+  });
+});
+
+describe("a user who leaves at the first answer", () => {
+  const user = silentUser();
+  const context = { draw: 0, signal: new AbortController().signal };
+  test("says the whole instruction, and needs neither a script nor a model", async () => {
+    const { state, text } = await user.reset({ id: "t", instruction: `Cancel it. ${STOP_TOKEN}` }, context);
+    expect(text.trim()).toBe("Cancel it.");
+    const answer = await user.step({ id: "t", instruction: "" }, state, "Done.", { writes: [] }, context);
+    expect([answer.text, user.cost(answer.state), user.strategy]).toEqual([STOP_TOKEN, 0, "silent"]);
   });
 });
