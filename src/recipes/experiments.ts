@@ -19,13 +19,13 @@ const ENV = "airline";
 
 /**
  * What `--mock` puts over an experiment: the same path, small enough for the tiny model on a CPU. The prompt is short and
- * tool results are cut, as 4,096 tokens hold no more; nothing is validated or kept between steps.
+ * tool results are cut, as 4,096 tokens hold no more; the tasks are short ones, and nothing is validated or kept between steps.
  */
 export const MOCK: ConfigValues = {
   model: null,
   chat_template: "hermes",
   env_options: { prompt: { mode: "date-only", tools: false }, protocol: { tool_response_max_chars: 256 } },
-  task_ids: [],
+  task_ids: ["synth-16", "synth-31", "synth-38", "synth-44"], // a certificate, a cancellation, a transfer, a question
   max_turns: 12,
   max_turn_tokens: 128,
   max_episode_tokens: 1024,

@@ -42,6 +42,10 @@ test.each([
   await expect(plan(values)).rejects.toThrow(message);
 });
 
+test("it can be switched off over a config that has it", async () => {
+  expect(await plan({ validate_steps: null, validate_split: "test" })).toBeNull();
+});
+
 test("options of an evaluation go over those of training, and are checked", async () => {
   const arxiv = await loadEnv("arxiv");
   const tasks = await arxiv.load("dev");

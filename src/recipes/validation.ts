@@ -58,7 +58,8 @@ export async function validationOf(
 ): Promise<PlannedValidation | null> {
   const { validate_steps: steps, validate_samples: samples, validate_max_turns: max_turns } = config;
   if (steps === null) {
-    const idle = IDLE_KEYS.find((key) => given.has(key));
+    const off = given.has("validate_steps"); // switched off on purpose: the rest may stay in the config
+    const idle = off ? undefined : IDLE_KEYS.find((key) => given.has(key));
     if (idle) throw new UserError(`${idle} is set, but nothing is validated. Set --validate-steps, or leave it out.`);
     return null;
   }
