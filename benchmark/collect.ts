@@ -65,6 +65,8 @@ export const collect: Recipe = defineRecipe({
     const tasks = await env.load(rules.split, env_options);
     const chosen = config.task_range === null ? tasks.ids : pickRange(tasks.ids, config.task_range);
     const task_ids = config.task_ids.length > 0 ? config.task_ids : chosen;
+    const train = new Set((await env.load(rules.train, env_options)).ids);
+    const holdout = rules.holdout === null ? null : new Set((await env.load(rules.holdout, env_options)).ids);
     const temperatures = sampled ? config.temperatures : [null];
     const attempts = !sampled && !context.given.has("repeat") ? 1 : config.repeat;
 
@@ -75,7 +77,7 @@ export const collect: Recipe = defineRecipe({
       logs.push({ temperature, log: played.logPath });
     }
     const made = sampleOf(logs, attempts, task_ids);
-    return writeCollection(dir, made, { env, rules, config, all: tasks.ids });
+    return writeCollection(dir, made, { env, rules, config, all: tasks.ids, train, holdout });
   },
 });
 
@@ -163,13 +165,16 @@ interface Written {
   config: CollectConfig;
   /** Every task of the collection's split: places are counted in it. */
   all: readonly string[];
+  train: ReadonlySet<string>;
+  /** null: all others. */
+  holdout: ReadonlySet<string> | null;
 }
 
 /** Writes the rows of each task, its summary last, and then what is about all of them. */
 async function writeCollection(
   dir: string,
   byTask: ReadonlyMap<string, readonly Attempt[]>,
-  { env, rules, config, all }: Written,
+  { env, rules, config, all, train, holdout }: Written,
 ): Promise<RunResult> {
   const rowOf = (task_id: string, { sample_idx, temperature, trajectory }: Attempt) => ({
     id: `${task_id}/${sample_idx}`,
@@ -212,11 +217,9 @@ async function writeCollection(
     totals.failed += attempts.length - valid.length;
   }
   const covered = [...new Set(rows.map(({ task_id }) => task_id))];
-  const train = new Set((await env.load(rules.train, config.env_options)).ids);
-  const held = rules.holdout === null ? null : new Set((await env.load(rules.holdout, config.env_options)).ids);
   const trained = rows.filter(({ task_id }) => train.has(task_id)).map(({ row }) => row);
   const heldOut = rows
-    .filter(({ task_id }) => !train.has(task_id) && (held?.has(task_id) ?? true))
+    .filter(({ task_id }) => !train.has(task_id) && (holdout?.has(task_id) ?? true))
     .map(({ row }) => row);
   writeLines(join(dir, "train.jsonl"), trained);
   writeLines(join(dir, "holdout_train.jsonl"), heldOut);

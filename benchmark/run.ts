@@ -10,6 +10,7 @@ import { isApi } from "./api.ts";
 import { benchConfig, type PlayConfig, rolloutConfig } from "./config.ts";
 import { type Played, playIntoFolder, resumeCommand } from "./folder.ts";
 import { modelOf } from "./play.ts";
+import { writeFamilyReports } from "./reports.ts";
 import { readTimes, type Sitting, TIMES_FILE, type Timing, writeTiming } from "./timing.ts";
 
 // Plays: a suite (splits of an environment) × a policy × repeats → a trajectory log. What it is worth, eval/ says.
@@ -45,6 +46,7 @@ export const bench = defineRecipe({
       category: played.tasks.category,
       rules: env.benchmark,
     });
+    const own = await writeFamilyReports(played, trajectories);
     const timing = writeTiming(
       join(run.dir, "timing.json"),
       [...readTimes(join(run.dir, TIMES_FILE)).values()],
@@ -52,7 +54,7 @@ export const bench = defineRecipe({
       trajectories.filter(({ success }) => success).length,
     );
     return {
-      text: textOf(played, rows, timing, report!),
+      text: textOf(played, rows, timing, [report!, ...own]),
       json: rows.map(({ label, judged }) => ({
         ...judgementLine(label, judged),
         seed: config.seed,
@@ -79,7 +81,7 @@ function textOf(
   { config, env, run, logPath, lines }: Played,
   rows: readonly Labelled[],
   timing: Timing,
-  report: string,
+  reports: readonly string[],
 ) {
   const sampled = modelOf(config.policy) !== null || isApi(config.policy);
   const incomplete = rows.filter(({ judged }) => !judged.complete);
@@ -98,7 +100,7 @@ function textOf(
     ...(incomplete.length > 0 ? [`to play them: ${resumeCommand(run.dir, config)}`] : []),
     ...lines,
     `log: ${logPath}`,
-    `report: ${report}`,
+    `report: ${reports.join(", ")}`,
   ].join("\n");
 }
 

@@ -313,6 +313,24 @@ describe("without a model", () => {
     expect((await run("parse", write("bad.jsonl", '{"id": 1}\n'))).stderr).toMatch(/line 1: expected \{"id"/);
   });
 
+  test("parse --protocol hermes reads calls, their arguments as plain JSON", async () => {
+    const call = '<tool_call>\n{"name": "find", "arguments": {"id": "a", "deep": [{"price": 100.0}]}}\n</tool_call>';
+    const texts = [`<think>hm</think>I look.\n${call}`, "Hello.", "<tool_call>{oops}</tool_call>"];
+    const lines = texts.map((text, id) => `${JSON.stringify({ id, text })}\n`).join("");
+    const { code, json } = await run("parse", write("hermes.jsonl", lines), "--protocol", "hermes", "--json");
+    expect(code).toBe(0);
+    expect(json()).toEqual([
+      {
+        id: 0,
+        kind: "calls",
+        calls: [{ name: "find", arguments: { id: "a", deep: [{ price: 100 }] } }],
+        text: "I look.",
+      },
+      { id: 1, kind: "text", calls: [], text: "Hello." },
+      { id: 2, kind: "malformed", calls: [], text: "" },
+    ]);
+  });
+
   test("data makes rows with their manifest, and checks the snapshot", async () => {
     const output = join(folder, "rows.jsonl");
     const made = await run("data", "./examples/guess-the-number.ts", "sft", "--output", output, "--json");

@@ -5,6 +5,7 @@ import { Command, CommanderError, Option } from "commander";
 import type { z } from "zod";
 import { runBadCases } from "../eval/badcases/command.ts";
 import { compareLogs } from "../eval/compare-logs.ts";
+import { evalOutput } from "../eval/families.ts";
 import { leftOutLines, scoreFile } from "../eval/score.ts";
 import { storedPrecisions } from "./bridge/protocol.ts";
 import { PythonDied, PythonError, RankLost, Stopped } from "./bridge/python.ts";
@@ -12,6 +13,7 @@ import { type Flag, flagsOf, loadConfig, trainerFlags } from "./config.ts";
 import { errorText, GuardError, pathProblem, UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { runData } from "./data.ts";
+import { prmActions } from "./data-airline-prm.ts";
 import { buildSettings } from "./envs/arxiv/builder/settings.ts";
 import { loadEnv, protocols } from "./envs/index.ts";
 import { launchRecipe, readProcesses } from "./launch.ts";
@@ -85,13 +87,24 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
     "eval runs/bench-a runs/bench-b --json",
+    "eval --env search --baseline --checkpoint runs/search/checkpoint-10 runs/search/final   (see: compare --help)",
+    "eval --env airline runs/bench-vanilla runs/bench-joint --output runs/ablation",
   ])
     .argument("<logs...>", "trajectory logs, or folders of runs")
     .option("--env <name>", "for the environment's own measures; left out: as the logs name it")
     .option("--across-versions", "compare even what other snapshots, splits, scorers or environments made")
     .option("--json", "print the results as JSON lines")
-    .action(async (logs: string[], flags: { env?: string; acrossVersions?: boolean; json?: boolean }) =>
-      finish(await compareLogs(logs, { env: flags.env, across_versions: flags.acrossVersions }), flags.json ?? false),
+    .option("--output <folder>", "write the environment's own tables and plots there, made from report files alone")
+    .option("--names <list>", "with --output: what the runs are called, one a folder, separated by commas", (text) =>
+      text.split(",").map((name) => name.trim()),
+    )
+    .action(async (logs: string[], { json = false, acrossVersions: across_versions, ...flags }: EvalFlags) =>
+      finish(
+        flags.output === undefined && flags.names === undefined
+          ? await compareLogs(logs, { env: flags.env, across_versions })
+          : await evalOutput(logs, { ...flags, across_versions }),
+        json,
+      ),
     );
 
   add("score", "Score stored trajectories again, without a model: JSON lines in, JSON lines out", [
@@ -207,27 +220,37 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv rates runs/bench-probe --output splits/mine.json",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
     "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
+    "data airline prm-validate runs/bench-vanilla",
+    "data airline db --output airline-data",
+    "data airline tasks --check",
+    "data airline convert --tasks-py tasks_test.py --output airline-data/tasks.json",
+    "data airline split airline-data --output split.json",
+    "data airline check airline-data",
   ])
     .argument("<family>", "the environment")
     .argument(
       "<action>",
-      "snapshot, snapshot-build, snapshot-import, snapshot-diff, rates, sft for rows of worked solutions, or dpo for " +
-        "pairs of trajectories",
+      "arxiv: snapshot, snapshot-build, snapshot-import, snapshot-diff, rates; airline: db, tasks, convert, split, check, " +
+        "prm-validate, prm-search, hacking, published; of every family: collect (see collect --help), sft for rows of " +
+        "worked solutions, dpo for pairs of trajectories",
     )
     .argument(
       "[files...]",
-      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo: logs, " +
-        "folders of runs, stored trajectories",
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…, hacking: " +
+        "logs, folders of runs, stored trajectories; split, check: a folder with an airline's data",
     )
     .option("--split <name>", "sft, dpo: whose tasks")
     .option("--output <file>", "where to write")
     .option(
       "--seed <number>",
-      "snapshot: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
+      "snapshot, db, tasks: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
       readSeed,
     )
-    .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
-    .option("--env-options <json>", "sft, dpo: options of the environment", readJsonObject("--env-options"))
+    .option(
+      "--check",
+      "snapshot: check the file, and with --seed that it is that seed's; db, tasks: check, and write nothing",
+    )
+    .option("--env-options <json>", "sft, dpo, prm-…: options of the environment", readJsonObject("--env-options"))
     .addOption(
       new Option("--by <how>", "rates: what makes rl_train, a probe's informative groups or the middle band").choices([
         "probe",
@@ -235,15 +258,21 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       ]),
     )
     .option("--group-size <number>", "rates: rollouts of a group of the probe; left out: 4", readGroupSize)
+    .option("--scale <number>", "db: 1 has 300 flights, 500 users and 2,000 reservations (default: 1)", readScale)
+    .option("--tasks-py <file>", "convert: a module of tasks of τ-bench's; it is read, not run")
+    .option("--python <path>", "convert: the Python to use")
+    .option("--holdout <number>", "split: how many tasks are unseen (default: a fifth)", readHoldout)
     .option("--json", "print the result as JSON")
     .action(async (family: string, action: string, files: string[], options: DataFlags) => {
       const { split, output, seed, check, envOptions, by, groupSize } = options;
-      if (envOptions && action !== "sft" && action !== "dpo")
+      const { scale, tasksPy: tasks_py, python, holdout } = options;
+      if (envOptions && !["sft", "dpo", ...prmActions].includes(action))
         throw new UserError(`data ${family} ${action} takes no --env-options.`);
       const given = {
         build: givenFlags(data, buildFlags),
         pairs: givenFlags(data, pairFlags),
         rates: { by, group_size: groupSize },
+        airline: { scale, tasks_py, python, holdout },
         env_options: envOptions ?? {},
       };
       finish(await runData(family, action, { split, output, seed, check, files, ...given }), options.json ?? false);
@@ -259,10 +288,22 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   }
 }
 
-/** `data FAMILY collect` is `collect --env FAMILY`: it plays, so its flags are those of play. */
+/**
+ * `data FAMILY collect` is `collect --env FAMILY`, and `eval` with models is `compare`: they play, so their flags are those
+ * of play. Folders behind `--checkpoint` may stand apart, as in a shell's DIR/checkpoint-*.
+ */
 function withAliases(argv: readonly string[]): string[] {
   const [command, family, action, ...rest] = argv;
-  return command === "data" && action === "collect" ? ["collect", "--env", family!, ...rest] : [...argv];
+  if (command === "data" && action === "collect") return ["collect", "--env", family!, ...rest];
+  const plays = argv.some((word) => /^--(baseline|checkpoint)(=|$)/.test(word));
+  if (command !== "compare" && !(command === "eval" && plays)) return [...argv];
+  const words = ["compare"];
+  for (const word of argv.slice(1)) {
+    const joins = words.at(-2) === "--checkpoint" && !word.startsWith("-");
+    if (joins) words.push(`${words.pop()},${word}`);
+    else words.push(word);
+  }
+  return words;
 }
 
 interface ScoreOptions {
@@ -286,6 +327,14 @@ interface BadCaseOptions {
   json?: boolean;
 }
 
+interface EvalFlags {
+  env?: string;
+  acrossVersions?: boolean;
+  output?: string;
+  names?: string[];
+  json?: boolean;
+}
+
 interface MergeFlags {
   base?: string;
   adapter?: string[];
@@ -303,6 +352,10 @@ interface DataFlags {
   check?: boolean;
   by?: "probe" | "bands";
   groupSize?: number;
+  scale?: number;
+  tasksPy?: string;
+  python?: string;
+  holdout?: number;
   envOptions?: Record<string, unknown>;
   json?: boolean;
 }
@@ -419,6 +472,17 @@ function readSeed(text: string): number {
 function readGroupSize(text: string): number {
   if (/^\d+$/.test(text) && Number(text) >= 2) return Number(text);
   throw new UserError(`--group-size is '${text}'; expected a whole number of 2 or more.`);
+}
+
+function readHoldout(text: string): number {
+  if (/^\d+$/.test(text) && Number(text) >= 1) return Number(text);
+  throw new UserError(`--holdout is '${text}'; expected a whole number from 1.`);
+}
+
+function readScale(text: string): number {
+  const scale = Number(text);
+  if (scale > 0 && scale <= 2) return scale;
+  throw new UserError(`--scale is '${text}'; expected a number above 0, at most 2.`);
 }
 
 function readTrial(text: string): number {

@@ -3,7 +3,11 @@ import { kebab } from "./config.ts";
 import { UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { describeIssues } from "./core/tool.ts";
+import { type AirlineDataFlags, airlineAction, airlineDataActions } from "./data-airline.ts";
+import { runHacking } from "./data-airline-hacking.ts";
+import { type PrmAction, prmActions, runPrm } from "./data-airline-prm.ts";
 import type { RatesOptions } from "./data-rates.ts";
+import { publishedPage } from "./envs/airline/evaluation/published-page.ts";
 import { DEFAULT_SNAPSHOT } from "./envs/arxiv/options.ts";
 import { loadSnapshot, resolveDataFile, snapshotText } from "./envs/arxiv/snapshot.ts";
 import { generateSnapshot, writeSnapshot } from "./envs/arxiv/snapshot-generator.ts";
@@ -28,28 +32,44 @@ export interface DataOptions {
   pairs?: Record<string, unknown>;
   /** Settings of `rates` that the user gave. */
   rates?: RatesOptions;
+  /** Settings of the airline's own actions that the user gave. */
+  airline?: AirlineDataFlags;
   env_options: Record<string, unknown>;
 }
 
 /** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
   arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
+  airline: [...airlineDataActions, ...prmActions, "hacking", "published", "collect", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
 export async function runData(family: string, action: string, options: DataOptions): Promise<RunResult> {
+  const isAirline = family === "airline" && airlineDataActions.includes(action);
+  const airlineFlag = Object.entries(options.airline ?? {}).find(([, value]) => value !== undefined)?.[0];
+  if (airlineFlag !== undefined && !isAirline)
+    throw new UserError(`--${kebab(airlineFlag)} is of data airline; data ${family} ${action} does not take it.`);
   if (action === "dpo") return writePairs(family, options);
   const [pairFlag] = Object.keys(options.pairs ?? {});
   if (pairFlag) throw new UserError(`--${kebab(pairFlag)} is of data ${family} dpo; ${action} does not take it.`);
   const ratesFlag = Object.entries(options.rates ?? {}).find(([, value]) => value !== undefined)?.[0];
   if (ratesFlag !== undefined && !(family === "arxiv" && action === "rates"))
     throw new UserError(`--${kebab(ratesFlag)} is of data arxiv rates; data ${family} ${action} does not take it.`);
+  if (isAirline) {
+    const { split, output, seed, check, files = [], airline: flags = {} } = options;
+    if (split !== undefined) throw new UserError(`data airline ${action} takes no --split.`);
+    refuseBuildFlags(`data airline ${action}`, options, []);
+    return airlineAction(action, { files, output, seed, check, flags });
+  }
   if (family === "arxiv" && action === "rates") return makeRates(options);
   if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
+  if (family === "airline" && prmActions.includes(action as PrmAction)) return makePrm(action as PrmAction, options);
+  if (family === "airline" && action === "hacking") return countHacking(options);
   if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
   refuseBuildFlags(`data ${family} ${action}`, options, []);
   if (action === "sft") return writeExpert(family, options);
   if (family === "arxiv" && action === "snapshot") return makeSnapshot(options);
+  if (family === "airline" && action === "published") return printPublished(options);
   throw unknownAction(family, action);
 }
 
@@ -65,6 +85,31 @@ async function makeRates(options: DataOptions): Promise<RunResult> {
   refuseBuildFlags("data arxiv rates", options, []);
   const { ratesAction } = await import("./data-rates.ts");
   return ratesAction(files, output, rates);
+}
+
+function makePrm(action: PrmAction, options: DataOptions): RunResult {
+  const name = `data airline ${action}`;
+  const { split, seed, check, output, files = [], env_options } = options;
+  if (split !== undefined || seed !== undefined || check)
+    throw new UserError(`${name} takes neither --split nor --seed nor --check: all is in the trajectories.`);
+  refuseBuildFlags(name, options, []);
+  return runPrm(action, { files, output, env_options });
+}
+
+function countHacking(options: DataOptions): RunResult {
+  const { split, seed, check, output, files = [] } = options;
+  if (split !== undefined || seed !== undefined || check)
+    throw new UserError("data airline hacking takes neither --split nor --seed nor --check: all is in the logs.");
+  refuseBuildFlags("data airline hacking", options, []);
+  return runHacking(files, output);
+}
+
+/** The page docs/airline-published.md, to be redirected to it. */
+function printPublished({ split, seed, check, output }: DataOptions): RunResult {
+  if (split !== undefined || seed !== undefined || check || output !== undefined)
+    throw new UserError("data airline published prints a page and takes no options; redirect it with >.");
+  const page = publishedPage();
+  return { text: page.trimEnd(), json: [{ page }] };
 }
 
 async function runSnapshot(action: string, options: DataOptions): Promise<RunResult> {

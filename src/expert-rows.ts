@@ -25,9 +25,13 @@ export function manifestPath(path: string): string {
 
 /** Writes the rows and, beside them, the manifest with the hash of the file. Both are whole files or not there at all. */
 export function writeRows<Row>(path: string, { rows, manifest }: RowData<Row>): void {
-  const text = rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+  writeRowText(path, rows.map((row) => `${JSON.stringify(row)}\n`).join(""), rows.length, manifest);
+}
+
+/** As `writeRows`, of rows that are text already and stay as they are. */
+export function writeRowText(path: string, text: string, rows: number, manifest: Record<string, unknown>): void {
   writeWhole(path, text);
-  writeJson(manifestPath(path), { ...manifest, file: { name: basename(path), rows: rows.length, sha256: hash(text) } });
+  writeJson(manifestPath(path), { ...manifest, file: { name: basename(path), rows, sha256: hash(text) } });
 }
 
 /**

@@ -101,6 +101,26 @@ const CHARTS: readonly { title: string; y_label: string; names: RegExp }[] = [
   { title: "KL to the reference", y_label: "nats a token", names: /^kl$/ },
   { title: "Reverse KL to the teacher", y_label: "nats a token", names: /^opd\/reverse_kl$/ },
   { title: "Turns", y_label: "mean of a rollout", names: /^rollout\/turns$/ },
+  {
+    title: "Hacking: calls again and again",
+    y_label: "times a rollout",
+    names: /^rollout\/hack_(excess_calls|exact_repeats|error_repeats)$/,
+  },
+  {
+    title: "Hacking: what is made up",
+    y_label: "times a rollout",
+    names: /^rollout\/hack_(invented_tools|placeholders|accidental_chain)$/,
+  },
+  {
+    title: "Hacking: words for nothing",
+    y_label: "times a rollout",
+    names: /^rollout\/hack_(empty_thinking|fake_thinking|padding)$/,
+  },
+  {
+    title: "Hacking: how it ends",
+    y_label: "times a rollout",
+    names: /^rollout\/hack_(early_transfer|double_termination|score_without_outcome)$/,
+  },
 ];
 
 const SMOOTH_FROM = 20;

@@ -9,6 +9,7 @@ import torch
 from fake_host import FakeHost
 from trainers import grpo
 from trainers.grpo import build_trainer
+from trainers.losses import aggregate
 from trainers.model import UserError, load_policy
 from trainers.shaping import Shaping, shape_advantages
 
@@ -201,6 +202,35 @@ def test_the_table_of_token_losses_with_delta_as_the_dual_clip(request_of, advan
     assert trainer.compute_loss(trainer.model, batch).item() == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.parametrize("row", [each for each in TABLES["kl"] if each["k3"] < 10])  # TRL clamps neither
+@pytest.mark.parametrize("estimator", ["k3", "squared"])
+def test_the_table_of_kl_estimators(request_of, estimator, row):
+    shaping = {"advantage": "none", "kl_estimator": estimator}
+    trainer, batch, _ = toy(request_of({"loss_type": "bnpo", "beta": 1.0}, shaping=shaping))
+    logps = batch["old_per_token_logps"] + torch.tensor(OFFSETS)
+    batch["old_per_token_logps"], batch["advantages"] = logps, torch.zeros(4)
+    batch["ref_per_token_logps"] = logps + row["ref"] - row["logp"]
+    assert trainer.compute_loss(trainer.model, batch).item() == pytest.approx(row[estimator], abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss_type", "mode"),
+    [
+        ("bnpo", "token-mean"),
+        ("luspo", "seq-mean-token-sum"),
+        ("grpo", "seq-mean-token-mean"),
+        ("dr_grpo", "seq-mean-token-sum-norm"),
+    ],
+)
+def test_the_example_of_ways_to_add_up(loss_type, mode):
+    table = TABLES["aggregation"]
+    widest = max(map(len, table["advantages"]))
+    rows = [[-each for each in row] + [9.0] * (widest - len(row)) for row in table["advantages"]]
+    mask = torch.tensor([[1] * len(row) + [0] * (widest - len(row)) for row in table["advantages"]])
+    total = aggregate(torch.tensor(rows), mask, loss_type, accumulation=1, tokens=None, longest=widest)
+    assert total.item() == pytest.approx(table[mode], abs=1e-6)
+
+
 @pytest.mark.parametrize("shaper", ["lata", "turn_discount", "turn_scores"])
 @pytest.mark.parametrize("loss_type", ["dapo", "bnpo", "cispo"])
 @pytest.mark.parametrize("level", ["token", "sequence"])
@@ -279,12 +309,13 @@ def test_every_row_keeps_its_own_matrix_through_shuffling_dealing_and_trimming(r
     assert seen == 8 and len({batch["advantages"].shape[1] for batch in batches}) > 1
 
 
-@pytest.mark.parametrize("row", [each for each in TABLES["group"] if len(each["rewards"]) == 8])
+@pytest.mark.parametrize("row", TABLES["group"])
 def test_the_table_of_group_advantages_but_for_trls_epsilon(request_of, row):
-    request = request_of({"per_device_train_batch_size": 8, "num_generations": 8})
+    size = len(row["rewards"])
+    request = request_of({"per_device_train_batch_size": size, "num_generations": size})
     trainer, _ = build_trainer(request, load_policy(request), FakeHost(reward=lambda e: row["rewards"][e.trial]))
     trainer.model.train()
-    advantages = trainer._generate_and_score_completions([{"prompt": "a"} for _ in range(8)])["advantages"]
+    advantages = trainer._generate_and_score_completions([{"prompt": "a"} for _ in range(size)])["advantages"]
     std = torch.tensor(row["rewards"]).double().std().item()
     expected = [advantage * (std + 1e-6) / (std + 1e-4) for advantage in row["advantages"]]
     assert advantages.tolist() == pytest.approx(expected, abs=2e-5)

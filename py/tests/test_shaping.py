@@ -89,6 +89,20 @@ def test_a_row_without_policy_tokens_is_zeros(advantage, alpha_unit):
         assert row == [0, 0, 0]
 
 
+@pytest.mark.parametrize("advantage", ["none", "turn_discount", "lata"])
+def test_the_longest_completion_and_equal_rewards_are_numbers(advantage):
+    length = 12_288  # α^(L−1) is beyond float64's range
+    mask = torch.ones(3, length, dtype=torch.long)
+    mask[1, 5_000:9_000] = 0
+    mask[2] = 0
+    shaping = Shaping(advantage=advantage)
+    matrix = shape_advantages(torch.ones(3), mask, torch.zeros_like(mask), shaping)
+    assert torch.isfinite(matrix).all() and (matrix[2] == 0).all()
+    scale = math.sqrt(length) if shaping.divides else 1.0
+    assert matrix[0].double().sum().item() * scale == pytest.approx(length, rel=1e-5)
+    assert (shape_advantages(torch.zeros(3), mask, torch.zeros_like(mask), shaping) == 0).all()
+
+
 def test_alpha_1_is_none_and_rounding_is_the_last_step():
     generator = torch.Generator().manual_seed(1)
     for alpha in (0.9, 1.0, 1.05, 1.3):

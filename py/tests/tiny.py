@@ -49,15 +49,18 @@ def _byte_letters() -> dict[int, str]:
     return {byte: chr(byte) for byte in kept} | {byte: chr(256 + index) for index, byte in enumerate(others)}
 
 
-def tiny_tokenizer(straddle: bool = False, template: str = CHATML) -> PreTrainedTokenizerFast:
+def tiny_tokenizer(
+    straddle: bool = False, template: str = CHATML, first: tuple[bytes, ...] = ()
+) -> PreTrainedTokenizerFast:
     """A byte-level BPE tokenizer of 280 to 320 tokens with ChatML markers; its eos is <|endoftext|>, as Qwen's is.
 
     straddle: text is not split into words first, and there are tokens across every boundary of a dialogue.
+    first: more tokens, merged before all others.
     """
     letters = _byte_letters()
     vocabulary = {letters[byte]: byte for byte in range(256)}
     merges: list[tuple[str, str]] = []
-    for word in _STRADDLING if straddle else [word.encode() for word in _PLAIN]:
+    for word in [*first, *(_STRADDLING if straddle else [word.encode() for word in _PLAIN])]:
         spelt = [letters[byte] for byte in word]
         left = spelt[0]
         for right in spelt[1:]:

@@ -11,6 +11,7 @@ from trainers import ranks
 from trainers.batching import shuffled
 from trainers.callbacks import HostCallback, quiet_libraries, train_and_save
 from trainers.continuation import DialogueFormat
+from trainers.conversations import IGNORED, check_conversation, dropped_text, mask_conversations
 from trainers.exam import verify
 from trainers.model import Policy, UserError, load_policy, on_one_device, precision_arguments
 from trainers.optimizers import MuonWithAdamW
@@ -44,11 +45,18 @@ def run(request: dict, host) -> dict:
     for text in warned:
         host.note(text)
 
-    rows = read_rows(request["rows_path"])
+    rows = read_rows(request["rows_path"], check_any_row)
+    conversations = are_conversations(rows, request["rows_path"])
     policy = load_policy(request)
-    examples, dropped, tokens = tokenise(rows, policy.chat, request["max_length"])
-    if dropped:
-        host.note(f"{dropped} of {len(rows)} rows are longer than {request['max_length']} tokens: left out.")
+    report = None
+    if conversations:
+        examples, report = mask_rows(rows, policy, request, host)
+        dropped = report["rows"] - report["kept"]
+        tokens = {"policy": count_labels(examples), "total": sum(len(each["input_ids"]) for each in examples)}
+    else:
+        examples, dropped, tokens = tokenise(rows, policy.chat, request["max_length"])
+        if dropped:
+            host.note(f"{dropped} of {len(rows)} rows are longer than {request['max_length']} tokens: left out.")
 
     trainer = build_trainer(request, policy, examples)
     result = train_and_save(trainer, HostCallback(host), policy, request)
@@ -58,6 +66,7 @@ def run(request: dict, host) -> dict:
         "rows": len(examples),
         "rows_dropped": dropped,
         "tokens": tokens,
+        "conversations": report,
     }
 
 
@@ -120,6 +129,53 @@ def check_row(row: dict, where: str) -> None:
     if row["turns"][-1].get("observations"):
         role = row["turns"][-1]["observations"][-1].get("role")
         raise UserError(f"{where}: the row ends with a message of role '{role}'; it must end with the policy's reply.")
+
+
+def check_any_row(row: dict, where: str) -> None:
+    """As check_row, or as check_conversation where the row has messages."""
+    (check_conversation if "messages" in row else check_row)(row, where)
+
+
+def are_conversations(rows: list[dict], path: str) -> bool:
+    """Whether these are whole conversations. Raises UserError where only some are."""
+    kinds = {"messages" in row for row in rows}
+    if len(kinds) > 1:
+        raise UserError(
+            f"{path}: some rows have 'messages' and some 'prompt' and 'turns'; expected one kind in a file."
+        )
+    return kinds.pop()
+
+
+def mask_rows(rows: list[dict], policy: Policy, request: dict, host) -> tuple[list[dict], dict]:
+    """Conversations as SFTTrainer takes them, and the report of what was kept; the person watching is told it too."""
+    if request.get("continuation"):
+        raise UserError(
+            "the rows are conversations, which have messages of their own; leave the continuation style out."
+        )
+    masked, report = mask_conversations(
+        rows,
+        policy.tokenizer,
+        request.get("tools"),
+        request["max_length"],
+        chat_template_kwargs=policy.chat.kwargs,
+        **{
+            name: request[name] for name in ("decode_arguments", "mask_final_newline", "write_tools") if name in request
+        },
+    )
+    host.note(
+        f"{report['kept']} of {report['rows']} conversations kept ({dropped_text(report['dropped'])}), "
+        f"{report['mean_total_tokens']:.0f} tokens each, {report['mean_label_tokens']:.0f} of them learnt "
+        f"({100 * report['label_share']:.1f} %)."
+    )
+    examples = [
+        {"input_ids": each.input_ids, "assistant_masks": [int(label != IGNORED) for label in each.labels]}
+        for each in masked
+    ]
+    return examples, report
+
+
+def count_labels(examples: list[dict]) -> int:
+    return sum(sum(each["assistant_masks"]) for each in examples)
 
 
 def tokenise(rows: list[dict], chat: DialogueFormat, max_length: int) -> tuple[list[dict], int, dict[str, int]]:

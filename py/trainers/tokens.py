@@ -159,7 +159,7 @@ class ChatFormat:
 
     def prompt_ids(self, messages: Sequence[Message]) -> list[int]:
         """The ids of a dialogue so far with the header of the next reply. Assistant messages in it are prompt too."""
-        marked = _Marks(self)
+        marked = Marks(self)
         tools = self.tools and marked.value(self.tools, self.control["system"])
         text = self._render([marked.message(message) for message in messages], generation_prompt=True, tools=tools)
         return marked.encode(text)
@@ -169,7 +169,7 @@ class ChatFormat:
         for message in observations:
             if message["role"] not in self._probed:
                 self._probe(message["role"])
-        marked = _Marks(self)
+        marked = Marks(self)
         text = self._suffix([marked.message(message) for message in observations])
         return marked.encode(self._end_text + text, behind=self.end_id)
 
@@ -180,7 +180,7 @@ class ChatFormat:
 
     def plain_ids(self, text: str) -> list[int]:
         """A text from outside in the middle of a message, tokenised alone."""
-        marked = _Marks(self)
+        marked = Marks(self)
         return marked.encode(marked.text(text, self.control["user"]))
 
     def reply_ids(self, reply: str, *, first: bool = True) -> list[int]:
@@ -188,7 +188,7 @@ class ChatFormat:
 
         first: of its dialogue, which here makes no difference.
         """
-        marked = _Marks(self)
+        marked = Marks(self)
         return [*marked.encode(marked.text(reply, self.control["assistant"])), self.end_id]
 
     def reply_text(self, ids: Sequence[int]) -> str:
@@ -345,7 +345,7 @@ _SWITCHES: list[dict[str, Any]] = [
 ]
 
 
-class _Marks:
+class Marks:
     """The control-token texts of one render, each replaced by a stand-in until the text is encoded."""
 
     def __init__(self, chat: ChatFormat) -> None:
@@ -391,6 +391,28 @@ class _Marks:
             raise ChatTemplateError(f"the tokenizer does not encode its own token {behind} as a token of its own")
         return ids[1:]
 
+    def encode_with_starts(self, text: str) -> tuple[list[int], list[int] | None]:
+        """Ids of a rendered text, and the character of it at which each begins; None: the tokenizer does not tell."""
+        tokenizer = self.chat.tokenizer
+        if not tokenizer.is_fast:
+            return self.encode(text), None
+        ids: list[int] = []
+        starts: list[int] = []
+        at, tiled = 0, True
+        for position, part in enumerate(_MARKED.split(text)):
+            if position % 2:
+                spelt = self._spell(self.texts[int(part)])
+                ids += spelt
+                starts += [at] * len(spelt)
+                at += len(part) + 2 * len(_MARK)
+            elif part:
+                encoded = tokenizer(part, add_special_tokens=False, return_offsets_mapping=True)
+                ids += encoded["input_ids"]
+                starts += [at + begin for begin, _ in encoded["offset_mapping"]]
+                tiled = tiled and _tiles(encoded["offset_mapping"], len(part))
+                at += len(part)
+        return ids, starts if tiled else None
+
     def _spell(self, text: str) -> list[int]:
         """A control token's text in ordinary tokens: in two pieces, or by character where a piece is a token too."""
         encode = self.chat.tokenizer.encode
@@ -399,6 +421,16 @@ class _Marks:
             if not any(index in self.chat.added for index in ids):
                 return ids
         raise ChatTemplateError(f"the tokenizer cannot write {text!r} in ordinary tokens, and it stands in a message")
+
+
+def _tiles(ranges: list[tuple[int, int]], length: int) -> bool:
+    """Whether the tokens' ranges cover the text without a gap: some tokenizers leave blanks out of them."""
+    covered = 0
+    for begin, end in ranges:
+        if begin > covered:
+            return False
+        covered = max(covered, end)
+    return covered == length
 
 
 _MARK = "\ufdd0"  # a noncharacter, which Unicode keeps for use inside programs; dropped from what messages say

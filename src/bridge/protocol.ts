@@ -390,9 +390,15 @@ export const entries = {
   sft: {
     request: z.strictObject({
       ...training,
-      /** JSON lines, an ExpertRow each. */
+      /** JSON lines, an ExpertRow each, or a conversation each: src/conversation-rows.ts. */
       rows_path: z.string(),
       max_length: z.int().positive(),
+      /** Of conversations alone: arguments that are JSON text become objects before the template writes them, */
+      decode_arguments: z.boolean().default(true),
+      /** the newline behind an end of turn is not learnt, */
+      mask_final_newline: z.boolean().default(false),
+      /** the template gets the row's tools, or `tools` where it names none. */
+      write_tools: z.boolean().default(true),
       /** Of Muon, for the layers' matrices; null: trainer.optim for all weights. */
       matrix_learning_rate: z.number().positive().nullable(),
       verification,
@@ -400,9 +406,30 @@ export const entries = {
     result: z.looseObject({
       ...trained,
       rows: count,
-      /** Rows longer than max_length, left out. */
+      /** Rows left out: longer than max_length, or a conversation for one of its reasons. */
       rows_dropped: count,
       tokens: z.strictObject({ policy: count, total: count }),
+      /** null: the rows were no conversations. */
+      conversations: z
+        .strictObject({
+          rows: count,
+          kept: count,
+          /** By the reason; airline.md 7.6. */
+          dropped: z.strictObject({
+            no_assistant: count,
+            too_long: count,
+            template_not_incremental: count,
+            misaligned: count,
+            too_few_labels: count,
+            render_error: count,
+          }),
+          /** Means over the rows kept, and the learnt share of all their tokens. */
+          mean_total_tokens: z.number(),
+          mean_label_tokens: z.number(),
+          label_share: z.number(),
+        })
+        .nullable()
+        .default(null),
     }),
   },
   dpo: {
@@ -519,6 +546,21 @@ export const entries = {
       ask_s,
     }),
   },
+  /** Scores what a policy wrote under it and its reference: how far it has gone from there. */
+  reference_kl: {
+    request: z.strictObject({
+      model: z.string(),
+      /** null: the model with its adapter switched off. */
+      reference: z.string().nullable(),
+      ...chat,
+      /** JSON lines, an ExpertRow each. */
+      rows_path: z.string(),
+    }),
+    result: z.strictObject({
+      /** In the order of the rows: policy tokens, and the sums over them of log π − log π_ref and of its square, nats. */
+      rows: z.array(z.strictObject({ id: z.string(), tokens: count, kl: z.number(), squared: z.number() })),
+    }),
+  },
   /** Trains a small model from scratch on generated dialogues, its tokenizer too. */
   pretrain: {
     request: z.strictObject({
@@ -591,6 +633,11 @@ export const entries = {
       /** What the adapter's base was loaded as in training; null: not known. */
       trained_on: z.looseObject({ quantization: z.string().nullable() }).nullable(),
     }),
+  },
+  /** How long texts are in a model's tokens, special ones not added. No weights are loaded. */
+  count_tokens: {
+    request: z.strictObject({ model: z.string(), texts: z.array(z.string()) }),
+    result: z.strictObject({ counts: z.array(count) }),
   },
   /** What is installed and works. */
   doctor: { request: z.looseObject({}), result: z.looseObject({}) },

@@ -28,6 +28,7 @@ const specSchema = z.object({
   group_rewards: hook.optional(),
   components: z.array(z.object({ name: z.string(), range: z.tuple([z.number(), z.number()]) })),
   splits: z.array(z.string()).min(1),
+  eval_split: z.string().optional(),
   load: hook,
   reset: hook,
   step: hook,
@@ -58,6 +59,8 @@ const specSchema = z.object({
       criteria: z.array(z.string()).min(1),
       measures: z.array(z.object({ name: z.string().min(1), over: z.string().min(1), of: hook })),
       failure: hook.optional(),
+      unit: hook.optional(),
+      reports: hook.optional(),
     })
     .optional(),
   collection: z
@@ -201,6 +204,22 @@ export function checkReplies(policy: string, task_id: string, replies: unknown):
       `policy '${policy}' of task '${task_id}' gives something else than a list of texts: ${describeIssues(parsed.error)}`,
     );
   return replies as string[];
+}
+
+/** Names that a benchmark's folder has already. */
+const TAKEN = new Set(["config.json", "manifest.json", "summary.json", "timing.json"]);
+
+/** @throws UserError where `benchmark.reports` gives anything but files of JSON with names of their own */
+export function checkReports(env_id: string, reports: Record<string, unknown>): Record<string, unknown> {
+  for (const [name, content] of Object.entries(reports)) {
+    if (!/^[\w-]+\.json$/.test(name) || TAKEN.has(name))
+      throw new UserError(
+        `${env_id}: benchmark.reports names a file '${name}'; expected a new name that ends in .json.`,
+      );
+    if (JSON.stringify(content) === undefined)
+      throw new UserError(`${env_id}: benchmark.reports gives nothing for '${name}'; expected what can be JSON.`);
+  }
+  return reports;
 }
 
 const expertSchema = z.object({

@@ -80,6 +80,8 @@ export interface EnvSpec<Task extends TaskBase, State, Options> {
   components: readonly RewardComponent[];
   /** Split names for --help and error messages; the first is what training uses by default. */
   splits: readonly string[];
+  /** What models are compared on by default; left out: the first split. */
+  eval_split?: string;
   /** @throws UserError for a split that is missing, empty or broken. */
   load(split: string, options: Options): LoadedTasks<Task> | Promise<LoadedTasks<Task>>;
   reset(task: Task, context: EpisodeContext<Options>): StartResult<State> | Promise<StartResult<State>>;
@@ -161,6 +163,7 @@ export interface Env {
   max_turns: number | null;
   components: readonly RewardComponent[];
   splits: readonly string[];
+  eval_split: string;
   policies: readonly string[];
   tools: readonly { name: string; description: string; parameters: Record<string, unknown> }[];
   /** Texts at which a reply is over. */
@@ -281,6 +284,7 @@ export function defineEnv<Task extends TaskBase, State, Options>(spec: EnvSpec<T
     max_turns: typeof spec.max_turns === "number" ? spec.max_turns : null,
     components: spec.components,
     splits: spec.splits,
+    eval_split: spec.eval_split ?? spec.splits[0]!,
     policies: Object.keys(spec.policies),
     tools: spec.tools.map(({ name, description, parameters }) => ({ name, description, parameters })),
     stop: spec.stop ?? [],

@@ -102,6 +102,31 @@ describe("tables of airline.md 9", () => {
   });
 });
 
+describe("what must stay a number", () => {
+  test.each(["none", "turn_discount", "lata"] as const)(
+    "%s: 12,288 tokens, gaps, no token, no advantage",
+    (advantage) => {
+      const length = 12_288; // alpha^(L − 1) is beyond float64's range
+      const gap = ones(length).fill(0, 5_000, 9_000);
+      const rows = [ones(length), gap, zeros(length)];
+      const turns = rows.map(() => zeros(length));
+      const shaping = { ...plain, advantage };
+      const [whole, gapped, empty] = shapeAdvantages([1, 1, 1], rows, turns, shaping);
+      for (const row of [whole!, gapped!, empty!]) expect(row.every(Number.isFinite)).toBe(true);
+      expect(empty).toEqual(zeros(length));
+      expect(sum(whole!) / (advantage === "lata" ? Math.sqrt(length) : length)).toBeCloseTo(1, 5);
+      for (const row of shapeAdvantages([0, 0, 0], rows, turns, shaping))
+        expect(row.every((each) => each === 0)).toBe(true);
+    },
+  );
+
+  test("rewards all equal, of any size of group", () => {
+    for (const size of [1, 2, 8])
+      for (const reward of [0, 1, -0.5])
+        close(sampleAdvantages(Array<number>(size).fill(reward)), Array<number>(size).fill(size === 1 ? reward : 0));
+  });
+});
+
 describe("variants of 9.4", () => {
   const mask = [1, 1, 0, 1, 0, 1, 1];
   const turns = [0, 0, 0, 1, 1, 2, 2];

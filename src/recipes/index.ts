@@ -1,4 +1,5 @@
 import { collect } from "../../benchmark/collect.ts";
+import { compare } from "../../benchmark/compare.ts";
 import { bench, rollout } from "../../benchmark/run.ts";
 import { baselines } from "../../eval/baselines.ts";
 import { dpo } from "./dpo.ts";
@@ -21,6 +22,7 @@ export const recipes: readonly Recipe[] = [
   rollout,
   collect,
   bench,
+  compare,
   baselines,
   quickstart,
 ];

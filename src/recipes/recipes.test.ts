@@ -173,6 +173,36 @@ test("tools go through the chat template: sft, grpo and bench write them, and a 
   }
 });
 
+test("sft on whole conversations tells what it left out, and its options are refused for other rows", {
+  timeout: LONG,
+}, async () => {
+  const dialogue = [
+    { role: "user", content: "What is 1 + 1?" },
+    { role: "assistant", tool_calls: [{ function: { name: "add", arguments: '{"a": 1.0, "b": 1}' } }] },
+    { role: "tool", content: "2" },
+    { role: "assistant", content: "It is 2." },
+  ];
+  const rows = join(folder, "conversations.jsonl");
+  const lines = [dialogue, dialogue, dialogue.slice(0, 1), dialogue.slice(1)];
+  writeFileSync(rows, lines.map((messages) => `${JSON.stringify({ messages })}\n`).join(""));
+  const env = ["--env", join(root, "src/fixtures/sums-env.ts"), "--chat-template", "hermes", "--no-verify", "--json"];
+  const sft = ["sft", ...env, ...started("conversations"), "--max-steps", "1", "--mask-final-newline"];
+  expect(await main([...sft, "--dry-run"])).toBe(2);
+  expect(await main([...sft, "--rows", rows])).toBe(0);
+  expect(json("conversations", "manifest.json")).toMatchObject({
+    data: { [rows]: expect.any(String) },
+    details: {
+      rows: 4,
+      result: {
+        rows: 2,
+        rows_dropped: 2,
+        conversations: { rows: 4, kept: 2, dropped: { no_assistant: 1, render_error: 1, too_long: 0 } },
+      },
+    },
+  });
+  expect(readFileSync(join(runs, "conversations", "rows.jsonl"), "utf8")).toBe(readFileSync(rows, "utf8"));
+});
+
 /** A command line in a process of its own. */
 async function cli(...argv: string[]): Promise<{ code: number | null; stdout: string; stderr: string }> {
   const child = spawn(process.execPath, ["--import", "tsx", "src/cli.ts", ...argv], { cwd: root, stdio: "pipe" });

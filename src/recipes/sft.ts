@@ -8,7 +8,6 @@ import { entries } from "../bridge/protocol.ts";
 import { startPython } from "../bridge/python.ts";
 import { UserError } from "../core/errors.ts";
 import { loadEnv } from "../envs/index.ts";
-import { readExpertRows, writeExpertRows } from "../expert-rows.ts";
 import { summarizePoint } from "../metrics.ts";
 import { writeReport } from "../report.ts";
 
@@ -17,18 +16,16 @@ import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
 import { openExam } from "./exams.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
-
+import { conversationKeys, loadSftRows } from "./sft-rows.ts";
 import {
   chatKeys,
   chatOf,
   describePython,
   dryRun,
   envKeys,
-  fileHash,
   finishRun,
   isTinyModel,
   localPath,
-  longestRows,
   modelProblems,
   preflight,
   refuse,
@@ -40,8 +37,11 @@ import {
 import { openTrainingRun, planRun, resumeKeys } from "./training-run.ts";
 import { judgeVerification, solutionBudgets, verificationOf, verifyKeys } from "./verification.ts";
 
-/** Rows that may be left out because they are longer than max_length. */
-const MAX_SHARE_TOO_LONG = 0.01;
+/** By environment. Settings for real models would teach the tiny one nothing, and the other way round. */
+const DEFAULT_FILES: Record<string, { tiny: string; real: string }> = {
+  arxiv: { tiny: "configs/sft-tiny.yaml", real: "configs/sft-arxiv.yaml" },
+  airline: { tiny: "configs/airline/sft-tiny.yaml", real: "configs/airline/sft.yaml" },
+};
 
 export const sft: Recipe = defineRecipe({
   name: "sft",
@@ -64,12 +64,15 @@ export const sft: Recipe = defineRecipe({
       .string()
       .nullable()
       .default(null)
-      .describe("A file of rows, as 'data arxiv sft' writes it; left out: made from the split."),
+      .describe(
+        "A file of rows, as 'data arxiv sft' writes it, or of conversations {messages, tools?}; left out: made from the split.",
+      ),
     max_length: z
       .int()
       .positive()
       .default(4096)
       .describe("Tokens of a row; longer ones are left out, and refused where they are more than 1 %."),
+    ...conversationKeys,
     matrix_learning_rate: z
       .number()
       .positive()
@@ -83,11 +86,10 @@ export const sft: Recipe = defineRecipe({
     ...chatKeys,
     ...trainerKey("SFTConfig"),
   }),
-  // Settings for real models would teach the tiny one nothing, and the other way round.
   defaultFile({ model = TINY_MODEL, env = "arxiv" }) {
-    if (env !== "arxiv") return null;
     const tiny = model === TINY_MODEL || isTinyModel(String(model));
-    return localPath(tiny ? "configs/sft-tiny.yaml" : "configs/sft-arxiv.yaml");
+    const files = DEFAULT_FILES[String(env)];
+    return files ? localPath(tiny ? files.tiny : files.real) : null;
   },
 
   async run(given, context) {
@@ -104,25 +106,21 @@ export const sft: Recipe = defineRecipe({
     const model = localPath(config.model);
     refuse(modelProblems(model));
     const tasks = await env.load(split, config.env_options);
-    const { rows, manifest, data } = config.rows
-      ? { ...readExpertRows(config.rows), data: { [config.rows]: fileHash(config.rows) } }
-      : await expertRows();
-
-    async function expertRows() {
-      return { ...(await env.expert(split, config.env_options)), data: tasks.sources };
-    }
+    const rows = await loadSftRows(config, planned.given, { env, tasks });
 
     const python = await startPython({ interpreter: config.python ?? undefined, stderr: outputOf(world) });
     try {
       const { trainer, max_length } = config;
       const budgets = { max_turn_tokens: null, max_episode_tokens: null, max_context_tokens: null, max_length };
-      const gold = longestRows(rows, Math.floor(MAX_SHARE_TOO_LONG * rows.length) + 1);
+      const gold = rows.measured;
       const { longest } = await preflight(
         python,
         { recipe: "sft", model, trainer, ...adapter, ...chat, gold, budgets },
         context,
       );
-      const size = `${rows.length} rows, the longest ${longest?.total ?? "?"} tokens`;
+      const size = rows.conversations
+        ? `${rows.count} conversations`
+        : `${rows.count} rows, the longest ${longest?.total ?? "?"} tokens`;
       if (context.dry_run) return dryRun("sft", config, [`${dir}: ${size}`]);
 
       const training = openTrainingRun(
@@ -132,8 +130,8 @@ export const sft: Recipe = defineRecipe({
           command: context.command,
           seed: config.seed,
           ...(await describePython(python)),
-          data,
-          details: { env: env.id, split: config.rows ? null : split, rows: rows.length },
+          data: rows.data,
+          details: { env: env.id, split: config.rows ? null : split, rows: rows.count },
         },
         context,
       );
@@ -141,7 +139,7 @@ export const sft: Recipe = defineRecipe({
       // Another rank may be on another machine, or be quicker than rank 0: it reads rows of its own.
       const folder = world.rank > 0 ? mkdtempSync(join(tmpdir(), "trestle-rows-")) : null;
       const rows_path = folder ? join(folder, "rows.jsonl") : run.path("rows.jsonl");
-      writeExpertRows(rows_path, { rows, manifest });
+      rows.write(rows_path);
       progress.line(`sft: ${model} on ${size}, into ${dir}`);
       const exams = { verification: openExam(tasks, () => training.log("verification")) };
       return await finishRun(run, training.logs, async () => {
@@ -155,6 +153,9 @@ export const sft: Recipe = defineRecipe({
           ...chat,
           rows_path,
           max_length,
+          decode_arguments: config.decode_arguments,
+          mask_final_newline: config.mask_final_newline,
+          write_tools: config.write_tools,
           matrix_learning_rate: config.matrix_learning_rate,
           verification: verificationOf(config, `model:${dir}`, tasks.ids, solutionBudgets(longest)),
         });

@@ -33,7 +33,7 @@ export async function startingPolicy(
         "on the way. Make one first: npx tsx src/cli.ts sft",
     );
   const file = sft.defaultFile({ env });
-  if (!file) throw new UserError(`No --model: name one. Only for env arxiv there is a ready-made start.`);
+  if (!file) throw new UserError(`No --model: name one. There is a ready-made start for arxiv and airline alone.`);
   if (style)
     throw new UserError(
       "No --model: the ready-made start writes in the chat style, and env_options ask for the continuation style. " +

@@ -3,6 +3,7 @@ import { defineEnv, type EnvSpec } from "../../core/env.ts";
 import type { Tool } from "../../core/tool.ts";
 import { airlineBaselines } from "./baselines.ts";
 import { categoryOf } from "./category.ts";
+import { airlineCollection } from "./collection.ts";
 import { databaseOf } from "./database.ts";
 import { airlineBenchmark } from "./measures.ts";
 import { type AirlineOptions, airlineOptions } from "./options.ts";
@@ -26,11 +27,12 @@ export const airlineSpec: EnvSpec<AirlineTask, AirlineState, AirlineOptions> = {
   summary: "Customer service of an airline: 14 tools on a database, a policy, a user who answers",
   options: airlineOptions,
   max_turns: MAX_TURNS,
-  gold_is_shortest: false,
+  gold_is_shortest: false, // the scripted teacher asks and reports
   tools: airlineTools.map(onEpisode),
   template_tools: ({ prompt }) => prompt.tools,
   components: airlineComponents,
   splits: airlineSplits,
+  eval_split: "test",
   load: loadAirlineSplit,
 
   async reset(task, { options, trial, signal }) {
@@ -60,6 +62,7 @@ export const airlineSpec: EnvSpec<AirlineTask, AirlineState, AirlineOptions> = {
   baselines: airlineBaselines((...given) => playInEnv(airlineSpec)(...given)),
   rescore: rescoreLine,
   benchmark: airlineBenchmark,
+  collection: airlineCollection,
   category: categoryOf,
 };
 

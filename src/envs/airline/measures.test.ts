@@ -6,7 +6,7 @@ import type { Trajectory } from "../../core/trajectory.ts";
 import { categoryOf } from "./category.ts";
 import { airline, airlineSpec } from "./env.ts";
 import { cancel, lookUp, passengers, taskOf, transfer } from "./fixtures/hand-written.ts";
-import { airlineBenchmark, failureClass } from "./measures.ts";
+import { airlineBenchmark } from "./measures.ts";
 import { airlineOptions } from "./options.ts";
 import { callReply } from "./policies.ts";
 import type { AirlineTask } from "./tasks/task.ts";
@@ -47,29 +47,6 @@ describe("measures", () => {
       expect(metrics[airlineBenchmark.criteria[0]!]).toBe(success);
       for (const name of airlineBenchmark.criteria) expect(metrics[name]).toBeTypeOf("boolean");
     }
-  });
-});
-
-describe("failures", () => {
-  const turn = { thought: "", action: null, outcome: { kind: "ok" as const, text: "" } };
-  const trajectory = (turns: object[], more: object = {}) =>
-    ({
-      ended_by: "terminated",
-      metrics: { terminated_by: "stop" },
-      ...more,
-      turns: turns.map((one) => ({ ...turn, reply: "", ...one })),
-    }) as unknown as Trajectory;
-  test.each([
-    ["EXCEPTION", [{}], { ended_by: "error" }],
-    ["EXCEPTION", [{ reply: "sorry" }], { metrics: { terminated_by: "loop" } }],
-    ["TIMEOUT_OR_LOOP", Array(29).fill({ reply: "sorry" }), {}],
-    ["NO_ASSISTANT_RESPONSE", [], {}],
-    ["MODEL_REFUSED_OR_GAVEUP", [{ outcome: { kind: "tool_error", text: "Error" } }, { reply: "I'm Sorry" }], {}],
-    ["TOOL_CALL_ERROR", [{ outcome: { kind: "tool_error", text: "Error: x" } }, { reply: "Done" }], {}],
-    ["LONG_HORIZON_DRIFT", Array(16).fill({ reply: "Well" }), {}],
-    ["UNKNOWN_FAILURE", [{ reply: "I made no error" }], {}],
-  ])("%s", (expected, turns, more) => {
-    expect(failureClass(trajectory(turns, more))).toBe(expected);
   });
 });
 

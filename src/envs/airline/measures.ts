@@ -1,8 +1,10 @@
 // What a benchmark tells of this family beside reward and success. Everything is read from the scorer's metrics.
 import type { BenchmarkRules, Measure } from "../../core/measure.ts";
 import type { Trajectory } from "../../core/trajectory.ts";
-import type { AirlineFacts } from "./facts.ts";
-import type { TerminatedBy } from "./protocol/record.ts";
+import { evaluationReports } from "./evaluation/benchmark.ts";
+import { errorOf, failureClass } from "./evaluation/episode.ts";
+import { airlineOptions } from "./options.ts";
+import { taskGroups } from "./splits.ts";
 
 const number = (episode: Trajectory, metric: string): number => {
   const value = episode.metrics[metric];
@@ -21,12 +23,6 @@ const share = (name: string, metric: string): Measure => ({
   of: ({ metrics }) => metrics[metric] === true,
 });
 
-/** Ends that the reference's evaluator reports as an error (airline.md 10.5). */
-const ERRORS: ReadonlySet<TerminatedBy> = new Set(["error", "loop", "context"]);
-
-const isError = ({ ended_by, metrics }: Trajectory): boolean =>
-  ended_by === "error" || ended_by === "timeout" || ERRORS.has(metrics.terminated_by as TerminatedBy);
-
 export const airlineBenchmark: BenchmarkRules = {
   criteria: ["solved", "strict"],
   measures: [
@@ -41,7 +37,7 @@ export const airlineBenchmark: BenchmarkRules = {
       over: "episodes of tasks that doing nothing does not solve",
       of: ({ metrics, success }) => (metrics.needs_action === true ? success : null),
     },
-    { name: "error_rate_trajectory", over: "episodes", of: isError },
+    { name: "error_rate_trajectory", over: "episodes", of: (episode) => errorOf(episode) !== null },
     {
       name: "error_rate_call",
       over: "episodes with a call",
@@ -60,28 +56,5 @@ export const airlineBenchmark: BenchmarkRules = {
     { name: "process_score", over: "episodes", of: ({ parts }) => parts.process ?? null },
   ],
   failure: failureClass,
+  reports: evaluationReports((env_options) => taskGroups(airlineOptions.parse(env_options))),
 };
-
-/** Replies from which on a failure counts as one of time, and as drift. */
-const TIMEOUT_TURNS = 29;
-const LONG_TURNS = 15;
-
-/** In what way an episode failed: the first class that fits (airline.md 10.5). */
-export function failureClass(episode: Trajectory): string {
-  const { turns } = episode;
-  if (isError(episode)) return "EXCEPTION";
-  if (turns.length >= TIMEOUT_TURNS) return "TIMEOUT_OR_LOOP";
-  const last = turns.at(-1);
-  if (!last) return "NO_ASSISTANT_RESPONSE";
-  if (/sorry|cannot|unable/i.test(last.reply)) return "MODEL_REFUSED_OR_GAVEUP";
-  if (turns.some(saysError)) return "TOOL_CALL_ERROR";
-  return turns.length > LONG_TURNS ? "LONG_HORIZON_DRIFT" : "UNKNOWN_FAILURE";
-}
-
-function saysError({ outcome }: Trajectory["turns"][number]): boolean {
-  const { records = [] } = (outcome.payload ?? {}) as Partial<AirlineFacts>;
-  const texts = [outcome.text, ...records.map(({ observation }) => observation)];
-  return (
-    (outcome.kind === "tool_error" || records.length > 0) && texts.some((text) => /error|invalid|not found/i.test(text))
-  );
-}

@@ -88,6 +88,14 @@ export const airlineOptions = z.strictObject({
       cheap_reasoning: z.enum(["off", "on"]).default("off"),
     })
     .prefault({}),
+  metrics: z
+    .strictObject({
+      error_rate: z
+        .enum(["trajectory", "call"])
+        .default("trajectory")
+        .describe("Which error rate heads a report; both are told. trajectory: as in all published numbers."),
+    })
+    .prefault({}),
 });
 
 export type AirlineOptions = z.output<typeof airlineOptions>;

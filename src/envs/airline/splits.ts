@@ -3,6 +3,7 @@ import { UserError } from "../../core/errors.ts";
 import type { LoadedTasks } from "../../core/task.ts";
 import { TABLES } from "./data/db.ts";
 import { databaseOf } from "./database.ts";
+import type { TaskGroups } from "./evaluation/schema.ts";
 import type { AirlineOptions } from "./options.ts";
 import { readSplitFile, type SplitFile, strideSplit, withCoverage } from "./split-file.ts";
 import { fileSha256, loadTasks } from "./tasks/load.ts";
@@ -32,10 +33,10 @@ export function loadAirlineSplit(split: string, options: AirlineOptions): Loaded
   }
   const { tasks, path } = loadTasks(options);
   const usesFile = split_file !== null && split !== "test";
-  const files = [...tables, ...(path === null ? [] : [path]), ...(usesFile ? [split_file] : [])];
+  const files = [...tables, path, ...(usesFile ? [split_file] : [])];
   const sources = Object.fromEntries(files.map((file) => [file, fileSha256(file)]));
   if (split === "test") return { tasks, sources };
-  const where = usesFile ? split_file : `${tasks.length} tasks`;
+  const where = usesFile ? split_file : path;
   const byIndex = new Map(tasks.map((task) => [task.task_index, task]));
   const groups = splitOf(tasks, split_file);
   const missing = [...groups.seen_task_ids, ...groups.unseen_task_ids].find((id) => !byIndex.has(id));
@@ -66,6 +67,20 @@ export function splitOf(tasks: readonly AirlineTask[], split_file: string | null
   return split_file === null
     ? strideSplit(tasks.length, Math.max(1, Math.floor(tasks.length / 5)))
     : readSplitFile(split_file);
+}
+
+/** The groups that a report tells apart, by task id. Without a collection, tasks without a script leave the seen ones unknown. */
+export function taskGroups(options: AirlineOptions): TaskGroups {
+  const { tasks } = loadTasks(options);
+  const byIndex = new Map(tasks.map((task) => [task.task_index, task]));
+  const idsOf = (indices: readonly number[]) => indices.flatMap((index) => byIndex.get(index)?.id ?? []);
+  const groups = splitOf(tasks, options.split_file);
+  const unseen = idsOf(groups.unseen_task_ids);
+  const decided = groups.covered_seen !== undefined;
+  if (!decided && tasks.some(({ script }) => script === null))
+    return { covered_seen: null, uncovered_seen: null, unseen };
+  const known = decided ? groups : coveredByTeacher(groups, byIndex, options);
+  return { covered_seen: idsOf(known.covered_seen!), uncovered_seen: idsOf(known.uncovered_seen!), unseen };
 }
 
 const covered = new WeakMap<AirlineTask, boolean>();

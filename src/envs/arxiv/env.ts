@@ -33,6 +33,7 @@ export const arxivSpec: EnvSpec<ArxivTask, ArxivState, ArxivOptions> = {
   continuation: ({ protocol }) => (protocol.style === "continuation" ? CONTINUATION : null),
   components: arxivComponents,
   splits: [...arxivSplits, RL_VARIATIONS_SPLIT],
+  eval_split: "dev",
   load: (split, options) =>
     split === RL_VARIATIONS_SPLIT ? loadRlVariations(options) : loadArxivSplit(split, options),
 

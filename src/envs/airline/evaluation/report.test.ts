@@ -57,6 +57,14 @@ describe("groups", () => {
     expect(splitEvalReport(report, groups).generalisation.pass_hat_1).toBeCloseTo((1 + 3 * 0.25) / 4, 12);
   });
 
+  test("where nobody knows what is covered there is no generalisation", () => {
+    const groups = { covered_seen: null, uncovered_seen: null, unseen: ["a"] };
+    const split = splitEvalReport(reportOf(episodesOf({ a: [1, 4], b: [4, 4] }), { groups }), groups);
+    expect(split.generalisation).toMatchObject({ pass_hat_1: null, weights: { uncovered_seen: null, unseen: 1 } });
+    expect(split.unseen.pass_hat_1).toBeCloseTo(0.25, 12);
+    expect(splitEvalReportSchema.parse(split)).toEqual(split);
+  });
+
   test("a group that was not played leaves no generalisation; one without tasks does not count", () => {
     const own = { pass_hat_1: 0.5, pass_hat_1_se: 0.1 };
     const none = { pass_hat_1: null, pass_hat_1_se: null };

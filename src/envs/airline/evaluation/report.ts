@@ -38,7 +38,9 @@ export interface ReportSettings {
 export function evalReport(trajectories: readonly Trajectory[], settings: ReportSettings): EvalReport {
   const { run, groups, turn_tokens, error_rate_kind = "trajectory", turn_token_limit = null } = settings;
   const counts = typeof turn_tokens === "string" ? null : turn_tokens;
-  const groupOf = new Map(groupNames.flatMap((name) => groups[name].map((id): [string, GroupName] => [id, name])));
+  const groupOf = new Map(
+    groupNames.flatMap((name) => (groups[name] ?? []).map((id): [string, GroupName] => [id, name])),
+  );
   const byTask = new Map<string, { trajectory: Trajectory; summary: EvalTrajectory }[]>();
   for (const [index, trajectory] of trajectories.entries()) {
     const own = byTask.get(trajectory.task_id) ?? [];
@@ -84,38 +86,38 @@ export function splitEvalReport(report: EvalReport, groups: TaskGroups): SplitEv
     ...summaries,
     overall,
     generalisation: generalisation([
-      { size: groups.uncovered_seen.length, ...summaries.uncovered_seen },
-      { size: groups.unseen.length, ...summaries.unseen },
+      { size: groups.uncovered_seen?.length ?? null, ...summaries.uncovered_seen },
+      { size: groups.unseen?.length ?? null, ...summaries.unseen },
     ]),
   };
 }
 
 interface WeightedGroup {
-  /** Tasks of the group, played or not. */
-  size: number;
+  /** Tasks of the group, played or not; null: not known. */
+  size: number | null;
   pass_hat_1: number | null;
   pass_hat_1_se: number | null;
 }
 
 /**
  * pass^1 on what no demonstration covers: (uncovered_seen × its size + unseen × its size) / both sizes. null where a group
- * that has tasks was not played.
+ * that has tasks was not played, or a group is not known.
  */
 export function generalisation(
   groups: readonly [uncovered_seen: WeightedGroup, unseen: WeightedGroup],
 ): SplitEvalReport["generalisation"] {
-  const [uncovered_seen, unseen] = groups;
-  const there = groups.filter(({ size }) => size > 0);
-  const total = there.reduce((sum, { size }) => sum + size, 0);
-  const known = total > 0 && there.every(({ pass_hat_1 }) => pass_hat_1 !== null);
-  const errors = there.map(({ size, pass_hat_1_se: se }) => (se === null ? null : (size / total) * se));
+  const weights = { uncovered_seen: groups[0].size, unseen: groups[1].size };
+  const there = groups.flatMap(({ size, ...figures }) => (size === 0 ? [] : [{ size, ...figures }]));
+  const total = there.reduce((sum, { size }) => sum + (size ?? 0), 0);
+  const parts = there.flatMap(({ size, pass_hat_1: value, pass_hat_1_se: se }) =>
+    size === null || value === null ? [] : [{ share: size / total, value, se }],
+  );
+  if (parts.length === 0 || parts.length < there.length) return { pass_hat_1: null, pass_hat_1_se: null, weights };
+  const errors = parts.flatMap(({ share, se }) => (se === null ? [] : [share * se]));
   return {
-    pass_hat_1: known ? there.reduce((sum, { size, pass_hat_1 }) => sum + (size / total) * pass_hat_1!, 0) : null,
-    pass_hat_1_se:
-      known && errors.every((error) => error !== null)
-        ? Math.sqrt(errors.reduce((sum: number, error) => sum + error! ** 2, 0))
-        : null,
-    weights: { uncovered_seen: uncovered_seen.size, unseen: unseen.size },
+    pass_hat_1: parts.reduce((sum, { share, value }) => sum + share * value, 0),
+    pass_hat_1_se: errors.length < parts.length ? null : Math.hypot(...errors),
+    weights,
   };
 }
 

@@ -17,8 +17,8 @@ export const failureClasses = [
 
 export const groupNames = ["covered_seen", "uncovered_seen", "unseen"] as const;
 export type GroupName = (typeof groupNames)[number];
-/** Task ids by group (airline.md 5). A task is in one at most. */
-export type TaskGroups = Record<GroupName, readonly string[]>;
+/** Task ids by group (airline.md 5), each in one at most; null: nobody knows which tasks a demonstration covers. */
+export type TaskGroups = Record<GroupName, readonly string[] | null>;
 
 const run = z.strictObject({
   env: z.string(),
@@ -136,11 +136,14 @@ export const splitEvalReportSchema = z.strictObject({
   uncovered_seen: summary,
   unseen: summary,
   overall: summary,
-  /** pass^1 on tasks that no demonstration covers, groups weighted by their sizes; null where one of them was not played. */
+  /**
+   * pass^1 on tasks that no demonstration covers, groups weighted by their sizes. null where one of them was not played, or
+   * is not known; its weight is then null too.
+   */
   generalisation: z.strictObject({
     pass_hat_1: rate.nullable(),
     pass_hat_1_se: z.number().nullable(),
-    weights: z.strictObject({ uncovered_seen: count, unseen: count }),
+    weights: z.strictObject({ uncovered_seen: count.nullable(), unseen: count.nullable() }),
   }),
 });
 export type SplitEvalReport = z.output<typeof splitEvalReportSchema>;

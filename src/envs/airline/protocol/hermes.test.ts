@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { fromPlain, PyFloat, toPlain } from "../data/python-values.ts";
-import { parseHermes, readHermes, renderCall, renderReply, withoutThinking } from "./hermes.ts";
+import { parseHermes, readHermes, renderCall, renderReply } from "./hermes.ts";
 
 const tag = (body: string) => `<tool_call>\n${body}\n</tool_call>`;
 const A = `{"name": "a", "arguments": {"x": 1}}`;
@@ -137,6 +137,7 @@ const rows: Row[] = [
   { what: "TB-08: thinking is nobody's", reply: "<think>maybe ###STOP###</think>Hello", kind: "text", text: "Hello" },
   { what: "a call in thinking", reply: `<think>${tag(A)}</think>${tag(B)}`, kind: "calls", calls: [["b", {}]] },
   { what: "thinking that the prompt opened", reply: "so be it</think>\n\nHello", kind: "text", text: "Hello" },
+  { what: "thinking by its other name", reply: `<Thinking>${tag(A)}</thinking>Hello`, kind: "text", text: "Hello" },
   { what: "thinking that never ends", reply: "Hello <think>and then", kind: "text", text: "Hello" },
 ];
 
@@ -215,15 +216,6 @@ describe("properties", () => {
         const read = parseHermes(renderReply(text, calls));
         expect(read.calls).toEqual(calls);
         expect(read).toMatchObject({ text, malformed: 0, repaired: 0 });
-      }),
-    );
-  });
-
-  test("thinking is removed once and for all", () => {
-    fc.assert(
-      fc.property(anything, (text) => {
-        const visible = withoutThinking(text);
-        expect(withoutThinking(visible)).toBe(visible);
       }),
     );
   });

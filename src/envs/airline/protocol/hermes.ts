@@ -1,6 +1,7 @@
 import { parseJson, toJson } from "../data/python-json.ts";
 import { isDict, isList, type PyValue } from "../data/python-values.ts";
 import { loggable } from "../prm/records.ts";
+import { withoutThinking } from "../thinking.ts";
 
 // Hermes tool calls: how a reply's text says what to do, and how it is read (airline.md 7.2, 7.3, column "ours").
 //
@@ -10,8 +11,6 @@ import { loggable } from "../prm/records.ts";
 
 const OPEN = "<tool_call>";
 const CLOSE = "</tool_call>";
-const THINK = "<think>";
-const THINK_END = "</think>";
 
 /** A call as it was read. `arguments` is whatever JSON value stood there, numbers as Python has them. */
 export interface HermesCall {
@@ -62,27 +61,6 @@ export function parseHermes(reply: string): HermesReply {
   if (calls.length > 0) return { kind: "calls", calls, text: spoken, spoken, ...counts };
   if (malformed > 0 && spoken === "") return { kind: "malformed", calls, text: "", spoken, ...counts };
   return { kind: "text", calls, text: visible.trim(), spoken, ...counts };
-}
-
-/**
- * What a reply says without its thinking: closed `<think>` blocks, one that is never closed, and what stands before a
- * `</think>` that the prompt has opened.
- */
-export function withoutThinking(text: string): string {
-  let kept = "";
-  let at = 0;
-  for (;;) {
-    const open = text.indexOf(THINK, at);
-    if (open < 0) {
-      const end = text.lastIndexOf(THINK_END);
-      return end < at ? kept + text.slice(at) : text.slice(end + THINK_END.length);
-    }
-    const close = text.indexOf(THINK_END, at);
-    if (close < 0) return kept + text.slice(at, open);
-    const opened = close < open;
-    kept = opened ? "" : kept + text.slice(at, open);
-    at = close + THINK_END.length;
-  }
 }
 
 /** How a reply is read, as `parse --protocol hermes` prints it. */

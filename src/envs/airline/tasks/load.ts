@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { pathProblem, UserError } from "../../../core/errors.ts";
 import type { AirlineDb } from "../data/db.ts";
 import { JsonError, lineAndColumn, parseJson } from "../data/python-json.ts";
@@ -8,21 +9,33 @@ import { isList, type PyValue } from "../data/python-values.ts";
 import { databaseOf } from "../database.ts";
 import type { AirlineOptions } from "../options.ts";
 import { airlineToolNamed, airlineTools } from "../tools/index.ts";
-import { synthTasks } from "./synth.ts";
 import { type AirlineTask, readTask } from "./task.ts";
 
-/** Tasks, and the file that they come from; null: they are made. */
+/** Tasks, and the file that they come from. */
 export interface TaskSet {
   tasks: readonly AirlineTask[];
-  path: string | null;
+  /** As the user named it, or relative to the project. */
+  path: string;
 }
+
+/** The synthetic suite as the project ships it: what `synthTasks()` makes, byte for byte. */
+export const SHIPPED_TASKS = "data/airline/tasks.json";
+
+/** Where a path of `TaskSet` lies. */
+export const placeOf = (path: string): string =>
+  path === SHIPPED_TASKS ? fileURLToPath(new URL(`../../../../${SHIPPED_TASKS}`, import.meta.url)) : path;
+
+let shipped: readonly AirlineTask[] | null = null;
 
 /**
  * The tasks that the options name: a file, or tasks.json in the database's folder, or the synthetic suite.
  * @throws UserError for a file that is missing or broken, or whose tasks don't fit the database
  */
 export function loadTasks({ data_dir, tasks: file }: Pick<AirlineOptions, "data_dir" | "tasks">): TaskSet {
-  if (file === null && data_dir === null) return { tasks: synthTasks(), path: null };
+  if (file === null && data_dir === null) {
+    shipped ??= readTaskFile(placeOf(SHIPPED_TASKS), databaseOf({ data_dir }));
+    return { tasks: shipped, path: SHIPPED_TASKS };
+  }
   const path = file ?? join(data_dir!, "tasks.json");
   if (file === null && !existsSync(path))
     throw new UserError(
@@ -72,15 +85,22 @@ function readJsonList(path: string): readonly PyValue[] {
   throw new UserError(`${path}: expected a list of tasks, with at least one.`);
 }
 
-function readText(path: string): string {
+const readText = (path: string): string =>
+  readBytes(path)
+    .toString("utf8")
+    .replace(/^\ufeff/, "");
+
+function readBytes(path: string): Buffer {
   try {
-    return readFileSync(path, "utf8").replace(/^\ufeff/, "");
+    return readFileSync(path);
   } catch (error) {
     throw pathProblem(error, path) ?? error;
   }
 }
 
-/** The SHA-256 of a file, hex. */
+/** The SHA-256 of a file, hex. @throws UserError for one that can't be read */
 export function fileSha256(path: string): string {
-  return createHash("sha256").update(readFileSync(path)).digest("hex");
+  return createHash("sha256")
+    .update(readBytes(placeOf(path)))
+    .digest("hex");
 }

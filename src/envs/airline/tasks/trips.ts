@@ -75,10 +75,11 @@ function optionOf(flights: readonly Flight[], query: TripQuery): TripOption | nu
   };
 }
 
-/** The option that a query means; null: there is none, or another is as good. */
+/** The option that a query means; null: there is none, or another is as good. A lone one is the best of nothing. */
 export function solveTrip(db: AirlineDb, wish: TripWish): TripOption | null {
   const options = tripOptions(db, wish);
   if (wish.best === "only") return options.length === 1 ? options[0]! : null;
+  if (options.length < 2) return null;
   const value = ({ price, minutes, arrives }: TripOption): number =>
     wish.best === "fastest" ? minutes : wish.best === "earliest" ? arrives : price;
   const ranked = options.toSorted((a, b) => value(a) - value(b));

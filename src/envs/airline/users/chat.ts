@@ -1,8 +1,8 @@
+import { withoutThinking } from "../thinking.ts";
 import { type Asker, type AskOptions, startAsking } from "./asking.ts";
 import type { ChatMessage } from "./cache.ts";
 import { GREETING, judgePrompt, reflectPrompt, SILENCE, systemPrompt } from "./chat-prompts.ts";
 import { hear } from "./hearing.ts";
-import { withoutThinking } from "./thinking.ts";
 import {
   endsDialogue,
   NOTHING_SPENT,

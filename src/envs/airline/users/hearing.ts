@@ -1,6 +1,6 @@
+import { withoutThinking } from "../thinking.ts";
 import { CABINS, type CabinWords, type Slot } from "./script.ts";
 import { askedSlots, sentencesOf } from "./slots.ts";
-import { withoutThinking } from "./thinking.ts";
 
 // What the scripted user makes of an agent's text. Source: spec section 6.3, rules 1 to 5.
 

@@ -1,6 +1,6 @@
 import { createInterface, type Interface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { withoutThinking } from "./thinking.ts";
+import { withoutThinking } from "../thinking.ts";
 import { STOP_TOKEN, type UserContext, type UserSimulator, UserSimulatorError, type UserTurn } from "./types.ts";
 
 // A person as the user: reads a line from stdin for each turn. Source: spec section 6.1.

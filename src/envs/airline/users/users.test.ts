@@ -5,25 +5,8 @@ import { humanUser } from "./human.ts";
 import { SLOTS, type Slot } from "./script.ts";
 import { silentUser } from "./silent.ts";
 import { askedSlots, sentencesOf } from "./slots.ts";
-import { withoutThinking } from "./thinking.ts";
 import { STOP_TOKEN } from "./types.ts";
 import { FOREIGN_GREETINGS, fnv1a, SLOT_LABELS, WORDINGS } from "./wordings.ts";
-
-describe("thinking", () => {
-  test.each([
-    ["<think>maybe ###STOP###</think>Hello", "Hello"],
-    ["a <think>x</think> b <thinking>y</thinking> c", "a  b  c"],
-    ["hidden start</think>\n\nHello", "Hello"],
-    ["Hello <think>and no end", "Hello"],
-    ["<THINK>x</Think>y", "y"],
-    ["<think>a<think>b</think>c</think>d", "d"],
-    ["<think></think>", ""],
-    ["no tags, 1 < 2", "no tags, 1 < 2"],
-    ["", ""],
-  ])("%j leaves %j", (text, said) => {
-    expect(withoutThinking(text)).toBe(said);
-  });
-});
 
 describe("slot questions", () => {
   test.each<[string, Slot[]]>([
