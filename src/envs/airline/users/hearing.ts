@@ -25,7 +25,7 @@ export interface Proposal {
   amounts: number[];
   /** As "ABC123". */
   flights: string[];
-  /** As "2024-05-20". */
+  /** As "2024-05-20"; days of other years are birthdays. */
   dates: string[];
   cabins: CabinWords[];
 }
@@ -67,8 +67,10 @@ export function hear(agent_text: string): Heard {
 }
 
 const MONTHS = "january february march april may june july august september october november december".split(" ");
+/** Followed by another year it is a date of birth. */
 const MONTH_DAY = new RegExp(
-  `\\b(${MONTHS.map((name) => `${name}|${name.slice(0, 3)}`).join("|")})\\.? (\\d{1,2})(?:st|nd|rd|th)?\\b`,
+  `\\b(${MONTHS.map((name) => `${name}|${name.slice(0, 3)}`).join("|")})\\.? (\\d{1,2})(?:st|nd|rd|th)?\\b` +
+    "(?!,? (?!2024)\\d{4}\\b)",
   "g",
 );
 /** What a proposal changes from is not what it asks a yes for. */
@@ -89,7 +91,7 @@ export function proposalOf(text: string): Proposal {
       .flatMap((clause) => [...clause.matchAll(/\$\s?(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?) (?:us )?dollars/g)])
       .map(([, sign, word]) => Number(sign ?? word)),
     flights: unique([...offered.matchAll(/\b[a-z]{3}\d{3}\b/g)].map(([code]) => code.toUpperCase())),
-    dates: unique([...[...offered.matchAll(/\b\d{4}-\d{2}-\d{2}\b/g)].map(([date]) => date), ...days]),
+    dates: unique([...[...offered.matchAll(/\b2024-\d{2}-\d{2}\b/g)].map(([date]) => date), ...days]),
     cabins: unique(
       [...offered.matchAll(new RegExp(`\\b(?:${CABINS.join("|")})\\b`, "g"))].map(([name]) => name as CabinWords),
     ),

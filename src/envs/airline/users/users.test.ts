@@ -68,6 +68,14 @@ describe("proposals", () => {
     });
   });
   test.each([
+    "Kim Lee, born 1961-12-13, on 2024-05-20",
+    "Kim Lee (born May 12, 1961), on 2024-05-20",
+    "Kim Lee, born on May 12th 1961, on May 20, 2024",
+    "Kim Lee, dob Dec 3 1961, on May 20",
+  ])("a birthday is no day of travel: %s", (text) => {
+    expect(proposalOf(readable(text)).dates).toEqual(["2024-05-20"]);
+  });
+  test.each([
     ["Your reservation has been cancelled.", true],
     ["I've updated it.", true],
     ["Your reservation has been found.", false],
