@@ -18,8 +18,11 @@ function streams(typed: string) {
   const input = new PassThrough();
   input.end(typed);
   const texts = { out: "", err: "" };
-  const output = new PassThrough().on("data", (chunk: Buffer) => void (texts.out += chunk.toString()));
-  const errors = new PassThrough().on("data", (chunk: Buffer) => void (texts.err += chunk.toString()));
+  const keep = (name: keyof typeof texts) =>
+    new PassThrough().on("data", (chunk: Buffer) => {
+      texts[name] += chunk.toString();
+    });
+  const [output, errors] = [keep("out"), keep("err")];
   return { input, output, errors, texts };
 }
 

@@ -226,12 +226,14 @@ describe("rewards", () => {
 
   test("saturated groups alone are told apart by their process", async () => {
     const changes = { reward: { mode: "prm_lite", only_saturated: true } };
-    const { group_rewards } = { group_rewards: airlineSpec.group_rewards! };
+    const group_rewards = airlineSpec.group_rewards!;
     const score = (outcome: number, process: number) => ({
       ...{ reward: 9, parts: { outcome, process }, metrics: {}, success: outcome === 1 },
     });
     expect(group_rewards([score(0, 0.1), score(0, -0.1), null], optionsOf(changes))).toEqual([0.03, -0.03, null]);
     expect(group_rewards([score(1, 0.1), score(0, -0.1), null], optionsOf(changes))).toEqual([1, 0, null]);
     expect(group_rewards([score(1, 0.1)], optionsOf())).toBe(null);
+    const ignored = { reward: { only_saturated: true } };
+    expect(() => airline.parseOptions(ignored)).toThrow(/reward\.only_saturated: only mode prm_lite/);
   });
 });

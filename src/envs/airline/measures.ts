@@ -2,9 +2,8 @@
 import type { BenchmarkRules, Measure } from "../../core/measure.ts";
 import type { Trajectory } from "../../core/trajectory.ts";
 import { evaluationReports } from "./evaluation/benchmark.ts";
-import { failureClass } from "./evaluation/episode.ts";
+import { errorOf, failureClass } from "./evaluation/episode.ts";
 import { airlineOptions } from "./options.ts";
-import type { TerminatedBy } from "./protocol/record.ts";
 import { taskGroups } from "./splits.ts";
 
 const number = (episode: Trajectory, metric: string): number => {
@@ -24,12 +23,6 @@ const share = (name: string, metric: string): Measure => ({
   of: ({ metrics }) => metrics[metric] === true,
 });
 
-/** Ends that the reference's evaluator reports as an error (airline.md 10.5). */
-const ERRORS: ReadonlySet<TerminatedBy> = new Set(["error", "loop", "context"]);
-
-const isError = ({ ended_by, metrics }: Trajectory): boolean =>
-  ended_by === "error" || ended_by === "timeout" || ERRORS.has(metrics.terminated_by as TerminatedBy);
-
 export const airlineBenchmark: BenchmarkRules = {
   criteria: ["solved", "strict"],
   measures: [
@@ -44,7 +37,7 @@ export const airlineBenchmark: BenchmarkRules = {
       over: "episodes of tasks that doing nothing does not solve",
       of: ({ metrics, success }) => (metrics.needs_action === true ? success : null),
     },
-    { name: "error_rate_trajectory", over: "episodes", of: isError },
+    { name: "error_rate_trajectory", over: "episodes", of: (episode) => errorOf(episode) !== null },
     {
       name: "error_rate_call",
       over: "episodes with a call",

@@ -77,6 +77,10 @@ export const airlineOptions = z.strictObject({
         .default(false)
         .describe("prm_lite: process scores count only in groups whose outcomes are all the same."),
     })
+    .refine(({ mode, only_saturated }) => !only_saturated || mode === "prm_lite", {
+      path: ["only_saturated"],
+      error: "only mode prm_lite has process scores in its rewards: set it, or leave this out",
+    })
     .prefault({}),
   prm: z
     .strictObject({
