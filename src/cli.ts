@@ -231,12 +231,12 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .argument(
       "<action>",
       "arxiv: snapshot, snapshot-build, snapshot-import, snapshot-diff, rates; airline: db, tasks, convert, split, check, " +
-        "prm-validate, prm-search, hacking, published; of every family: collect (see collect --help), sft for rows of " +
+        "prm-validate, prm-search, hacking, alarms, published; of every family: collect (see collect --help), sft for rows of " +
         "worked solutions, dpo for pairs of trajectories",
     )
     .argument(
       "[files...]",
-      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…, hacking: " +
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…, hacking, alarms: " +
         "logs, folders of runs, stored trajectories; split, check: a folder with an airline's data",
     )
     .option("--split <name>", "sft, dpo: whose tasks")

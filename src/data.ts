@@ -4,6 +4,7 @@ import { UserError } from "./core/errors.ts";
 import { pairSettings } from "./core/pair.ts";
 import { describeIssues } from "./core/tool.ts";
 import { type AirlineDataFlags, airlineAction, airlineDataActions } from "./data-airline.ts";
+import { runAlarms } from "./data-airline-alarms.ts";
 import { runHacking } from "./data-airline-hacking.ts";
 import { type PrmAction, prmActions, runPrm } from "./data-airline-prm.ts";
 import type { RatesOptions } from "./data-rates.ts";
@@ -40,7 +41,7 @@ export interface DataOptions {
 /** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
   arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
-  airline: [...airlineDataActions, ...prmActions, "hacking", "published", "collect", "sft", "dpo"],
+  airline: [...airlineDataActions, ...prmActions, "hacking", "alarms", "published", "collect", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
@@ -65,6 +66,7 @@ export async function runData(family: string, action: string, options: DataOptio
   if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
   if (family === "airline" && prmActions.includes(action as PrmAction)) return makePrm(action as PrmAction, options);
   if (family === "airline" && action === "hacking") return countHacking(options);
+  if (family === "airline" && action === "alarms") return findAlarms(options);
   if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
   refuseBuildFlags(`data ${family} ${action}`, options, []);
   if (action === "sft") return writeExpert(family, options);
@@ -102,6 +104,13 @@ function countHacking(options: DataOptions): RunResult {
     throw new UserError("data airline hacking takes neither --split nor --seed nor --check: all is in the logs.");
   refuseBuildFlags("data airline hacking", options, []);
   return runHacking(files, output);
+}
+
+function findAlarms({ split, seed, check, output, files = [], ...options }: DataOptions): RunResult {
+  if (split !== undefined || seed !== undefined || check || output !== undefined)
+    throw new UserError("data airline alarms takes neither --split nor --seed nor --check nor --output: name folders.");
+  refuseBuildFlags("data airline alarms", options, []);
+  return runAlarms(files);
 }
 
 /** The page docs/airline-published.md, to be redirected to it. */

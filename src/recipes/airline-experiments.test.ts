@@ -22,7 +22,9 @@ async function train(name: string) {
   const steps = ["--max-steps", "2", "--save-strategy", "steps", "--save-steps", "2", "--seed", "5"];
   const result = await runCommand("grpo", ...mock, ...small, ...steps, "--name", name, "--json");
   expect([result.code, result.code === 0 || result.stderr]).toEqual([0, true]);
-  return readTrajectories(join(runs, name, "trajectories", "rank-0.jsonl")).map(({ env_ms: _, policy: __, ...episode }) => episode);
+  return readTrajectories(join(runs, name, "trajectories", "rank-0.jsonl")).map(
+    ({ env_ms: _, policy: __, ...episode }) => episode,
+  );
 }
 
 test("the joint experiment trains, logs what its rewards are made of, and is the same again", {

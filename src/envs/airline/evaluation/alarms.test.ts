@@ -1,22 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { type Curve, type RunCurves, stopRules, stopRuleTable, validationGap } from "./alarms.ts";
-
-describe("the gap between validation and evaluation", () => {
-  test.each([
-    ["Turn-Discount as published", 0.8, 0.125, 6.4, true],
-    ["LATA as published", 0.94, 0.185, 5.08, true],
-    ["twice is none yet", 0.4, 0.2, 2, false],
-    ["a little above", 0.41, 0.2, 2.05, true],
-    ["worse in validation", 0.1, 0.2, 0.5, false],
-    ["an evaluation of 0", 0.02, 0, null, true],
-    ["both 0", 0, 0, null, false],
-  ])("%s", (_, validation, evaluation, ratio, alarm) => {
-    const gap = validationGap({ validation, evaluation });
-    expect(gap).toMatchObject({ alarm, gap: validation - evaluation });
-    if (ratio === null) expect(gap.ratio).toBeNull();
-    else expect(gap.ratio).toBeCloseTo(ratio, 2);
-  });
-});
+import { type Curve, type RunCurves, stopRules, stopRuleTable } from "./alarms.ts";
 
 describe("stop rules", () => {
   const points = (...values: [step: number, value: number][]): Curve =>

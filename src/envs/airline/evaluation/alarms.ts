@@ -1,33 +1,5 @@
-// What stops or questions a run of this family: the gap between validation and evaluation, and the rules of the
-// reference's plan (airline.md 11.6). Pure: a trainer hands in its curves and gets alarms.
-
-/** Validation above so many times the evaluation says that the two do not measure the same. */
-export const GAP_ALARM = 2;
-
-export interface ValidationGap {
-  validation: number;
-  evaluation: number;
-  /** validation − evaluation. */
-  gap: number;
-  /** validation / evaluation; null where the evaluation is 0. */
-  ratio: number | null;
-  alarm: boolean;
-}
-
-/**
- * How much better a policy looks in training's validation than in the evaluation environment. An alarm is a validation
- * above 2 × the evaluation. (Reference: 0.80 against 0.125, 0.94 against 0.185.)
- * @param rates both mean success or reward of the same tasks, [0, 1]
- */
-export function validationGap({ validation, evaluation }: { validation: number; evaluation: number }): ValidationGap {
-  return {
-    validation,
-    evaluation,
-    gap: validation - evaluation,
-    ratio: evaluation === 0 ? null : validation / evaluation,
-    alarm: validation > GAP_ALARM * evaluation,
-  };
-}
+// What stops or questions a run of this family: the rules of the reference's plan (airline.md 11.6). Curves in, alarms
+// out. How far training's rollouts and validation lie apart, src/recipes/validation.ts watches in every family.
 
 /** One curve: values at optimizer steps, in order. A gradient norm may be NaN. */
 export type Curve = readonly { step: number; value: number }[];
