@@ -24,20 +24,40 @@ describe.each<[string, [string, string, string[]][]]>([
       ["a closed clue keeps what looks like a tag", "<clues><clue>a <b> c</clue></clues>", ["a <b> c"]],
       ["what follows the list", "<clues><clue>one two</clue></clues>\n- not this", ["one two"]],
       ["any case, attributes", '<CLUES><Clue id="1">one two</CLUE></CLUES>', ["one two"]],
-      ["a draft in the analysis", "<analysis><clues><clue>draft</clue></clues></analysis><clues><clue>real</clue>", ["real"]],
+      [
+        "a draft in the analysis",
+        "<analysis><clues><clue>draft</clue></clues></analysis><clues><clue>real</clue>",
+        ["real"],
+      ],
       ["an analysis without an end", "<analysis>thinking about it\n<clues><clue>real one</clue></clues>", ["real one"]],
-      ["entities are decoded once", "<clues><clue>&amp;lt; &quot;x&quot; &apos;y&apos;</clue></clues>", ["&lt; \"x\" 'y'"]],
-      ["the first five", `<clues>${"abcdefg".replace(/./g, "<clue>clue $&</clue>")}`, ["clue a", "clue b", "clue c", "clue d", "clue e"]],
+      [
+        "entities are decoded once",
+        "<clues><clue>&amp;lt; &quot;x&quot; &apos;y&apos;</clue></clues>",
+        ["&lt; \"x\" 'y'"],
+      ],
+      [
+        "the first five",
+        `<clues>${"abcdefg".replace(/./g, "<clue>clue $&</clue>")}`,
+        ["clue a", "clue b", "clue c", "clue d", "clue e"],
+      ],
     ],
   ],
   [
     "legacy",
     [
-      ["tags with bullets", "<search_clues>\n- one two\n* three\n• four\n</search_clues>\n- not this", ["one two", "three", "four"]],
+      [
+        "tags with bullets",
+        "<search_clues>\n- one two\n* three\n• four\n</search_clues>\n- not this",
+        ["one two", "three", "four"],
+      ],
       ["tags with an array", '<search_clues>["one two", "three"]</search_clues>', ["one two", "three"]],
       ["a heading in bold", "I think.\n**Search clues:**\n(1) one two\n(2) three", ["one two", "three"]],
       ["any case", "search CLUES:\n1. one two", ["one two"]],
-      ["an array in a fence, over lines", 'Clues:\n```json\n[\n  "one, [two]",\n  "three"\n]\n```', ["one, [two]", "three"]],
+      [
+        "an array in a fence, over lines",
+        'Clues:\n```json\n[\n  "one, [two]",\n  "three"\n]\n```',
+        ["one, [two]", "three"],
+      ],
       ["only strings of an array", 'Clues: ["one two", 3, null]', ["one two"]],
     ],
   ],
@@ -48,7 +68,11 @@ describe.each<[string, [string, string, string[]][]]>([
       ["fences and quotes", '```\n"one two"\n“three”\n```', ["one two", "three"]],
       ["a heading over plain lines", "Clues:\none two\nthree", ["one two", "three"]],
       ["a year is no number of a list", "1984. Orwell\n2.5 litres", ["1984. Orwell", "2.5 litres"]],
-      ["thinking is no clue", "<think>maybe\n<clues><clue>thought</clue></clues></think>\nriver delta", ["river delta"]],
+      [
+        "thinking is no clue",
+        "<think>maybe\n<clues><clue>thought</clue></clues></think>\nriver delta",
+        ["river delta"],
+      ],
     ],
   ],
 ])("%s", (format, cases) => {
@@ -101,6 +125,7 @@ test("any text gives at most max_clues clean clues", () => {
 
 test("a megabyte of open tags is read in no time", () => {
   const begin = performance.now();
-  for (const tag of ["<clue>", "<think>", "<analysis>", "<clues>", "- ", "[", "</think>"]) parseClues(tag.repeat(1e6 / tag.length));
+  for (const tag of ["<clue>", "<think>", "<analysis>", "<clues>", "- ", "[", "</think>"])
+    parseClues(tag.repeat(1e6 / tag.length));
   expect(performance.now() - begin).toBeLessThan(3000);
 });

@@ -75,6 +75,8 @@ export interface SearchTask extends RoundContext {
   gold_clues: readonly string[];
   /** Judgements tell that `gold_clues` find something IMPORTANT that is new. false: nobody knows of such clues. */
   solvable: boolean;
+  /** Judged IMPORTANT for the question; none where there are no judgements. */
+  important_docids: readonly string[];
   /** Rounds that are played. */
   max_rounds: number;
 }
