@@ -82,6 +82,18 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       finish({ text: checks.map(formatCheck).join("\n"), json: [{ ok, checks }], exit_code: ok ? 0 : 1 }, json);
     });
 
+  add("check", "A quick look at an environment's training data: what there is, what was left out, one prompt", [
+    "check --env search",
+    `check --env search --env-options '{"corpus": "corpus.jsonl", "checkpoints": "checkpoints"}' --json`,
+  ])
+    .addOption(new Option("--env <name>", "the environment").choices(["search"]).default("search"))
+    .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--json", "print the result as JSON")
+    .action(async ({ envOptions, json = false }: { envOptions: Record<string, unknown>; json?: boolean }) => {
+      const { checkSearch } = await import("./data-search.ts");
+      finish(checkSearch(envOptions), json);
+    });
+
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
     "eval runs/bench-a runs/bench-b --json",
   ])
@@ -181,28 +193,30 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv snapshot-build --output snapshots/arxiv.json",
     "data arxiv snapshot-diff data/arxiv/snapshot.json snapshots/arxiv.json",
     "data arxiv rates runs/bench-probe --output splits/mine.json",
+    "data search index corpus.jsonl --output corpus.sqlite",
+    "data search world --check",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
     "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
   ])
     .argument("<family>", "the environment")
     .argument(
       "<action>",
-      "snapshot, snapshot-build, snapshot-import, snapshot-diff, rates, sft for rows of worked solutions, or dpo for " +
-        "pairs of trajectories",
+      "arxiv: snapshot, snapshot-build, snapshot-import, snapshot-diff, rates; search: index, world; any: sft for rows of " +
+        "worked solutions, or dpo for pairs of trajectories",
     )
     .argument(
       "[files...]",
-      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo: logs, " +
-        "folders of runs, stored trajectories",
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; index: a collection; " +
+        "dpo: logs, folders of runs, stored trajectories",
     )
     .option("--split <name>", "sft, dpo: whose tasks")
     .option("--output <file>", "where to write")
     .option(
       "--seed <number>",
-      "snapshot: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
+      "snapshot, world: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
       readSeed,
     )
-    .option("--check", "snapshot: check the file, and with --seed that it is that seed's")
+    .option("--check", "snapshot, world: check the file, and with --seed that it is that seed's")
     .option("--env-options <json>", "sft, dpo: options of the environment", readJsonObject("--env-options"))
     .addOption(
       new Option("--by <how>", "rates: what makes rl_train, a probe's informative groups or the middle band").choices([

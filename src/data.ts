@@ -34,6 +34,7 @@ export interface DataOptions {
 /** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
   arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
+  search: ["index", "world", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
@@ -46,6 +47,7 @@ export async function runData(family: string, action: string, options: DataOptio
     throw new UserError(`--${kebab(ratesFlag)} is of data arxiv rates; data ${family} ${action} does not take it.`);
   if (family === "arxiv" && action === "rates") return makeRates(options);
   if (family === "arxiv" && action.startsWith("snapshot-")) return runSnapshot(action, options);
+  if (family === "search" && (action === "index" || action === "world")) return runSearchData(action, options);
   if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
   refuseBuildFlags(`data ${family} ${action}`, options, []);
   if (action === "sft") return writeExpert(family, options);
@@ -65,6 +67,20 @@ async function makeRates(options: DataOptions): Promise<RunResult> {
   refuseBuildFlags("data arxiv rates", options, []);
   const { ratesAction } = await import("./data-rates.ts");
   return ratesAction(files, output, rates);
+}
+
+async function runSearchData(action: "index" | "world", options: DataOptions): Promise<RunResult> {
+  const { indexAction, worldAction } = await import("./data-search.ts"); // with SQLite
+  const { split, seed, check = false, output, files = [] } = options;
+  const name = `data search ${action}`;
+  refuseBuildFlags(name, options, []);
+  if (split !== undefined) throw new UserError(`${name} takes no --split.`);
+  if (action === "world") {
+    if (files.length > 0) throw new UserError(`${name} takes no files; got ${files[0]}.`);
+    return worldAction(output, seed, check);
+  }
+  if (seed !== undefined || check) throw new UserError(`${name} takes neither --seed nor --check.`);
+  return indexAction(files, output);
 }
 
 async function runSnapshot(action: string, options: DataOptions): Promise<RunResult> {

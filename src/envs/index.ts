@@ -6,9 +6,11 @@ import { errorText, nearest, UserError } from "../core/errors.ts";
 import { failureOf } from "../core/measure.ts";
 import { arxiv } from "./arxiv/env.ts";
 import { parseReact } from "./arxiv/protocol.ts";
+import { parseClues } from "./search/clues.ts";
+import { search } from "./search/env.ts";
 
 /** The environments that come with Trestle. */
-export const envs: Record<string, Env> = { arxiv };
+export const envs: Record<string, Env> = { arxiv, search };
 
 /**
  * An environment by its name, or from a file that exports `defineEnv(…)`, as "./my-env.ts".
@@ -113,7 +115,10 @@ function ofFile(name: string, path: string, env: Env): Env {
 }
 
 /** How a model's text can be read, by the protocol's name: what `parse` prints for a text. */
-export const protocols: Record<string, (text: string) => Record<string, unknown>> = { react: readReact };
+export const protocols: Record<string, (text: string) => Record<string, unknown>> = {
+  react: readReact,
+  clues: readClues,
+};
 
 function readReact(text: string): Record<string, unknown> {
   const parsed = parseReact(text);
@@ -124,4 +129,9 @@ function readReact(text: string): Record<string, unknown> {
         thought: parsed.thought,
         ...(parsed.kind === "parse_error" ? { reason: parsed.reason } : {}),
       };
+}
+
+function readClues(text: string): Record<string, unknown> {
+  const { clues } = parseClues(text);
+  return { kind: clues.length > 0 ? "clues" : "parse_error", clues };
 }
