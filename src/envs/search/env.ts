@@ -40,10 +40,10 @@ export function searchSpecWith(
       return { state: { ...round, played: 0 }, messages: [{ role: "user", content: renderPrompt(round, options) }] };
     },
 
-    async step(state, reply, { options, signal }, task): Promise<StepResult<SearchState>> {
+    async step(state, reply, { options }, task): Promise<StepResult<SearchState>> {
       const index = indexOf(options);
       const played = state.played + 1;
-      const facts = await playRound(state, reply, played, { index, checker: checkerFor(options) }, options, signal);
+      const facts = await playRound(state, reply, played, { index, checker: checkerFor(options) }, options);
       const context = updateContext(state, facts.documents, index.document);
       const terminated = played >= task.max_rounds || !goesOn(context);
       const read = facts.clues.length > 0;

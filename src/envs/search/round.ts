@@ -20,7 +20,6 @@ export async function playRound(
   round: number,
   { index, checker }: RoundParts,
   { max_clues, top_k }: Pick<SearchOptions, "max_clues" | "top_k">,
-  signal: AbortSignal,
 ): Promise<RoundFacts> {
   const { clues, format } = parseClues(reply, max_clues);
   const { question_id, question, sub_goal } = context;
@@ -28,7 +27,7 @@ export async function playRound(
   const judge = async ({ docid, title, clues: by }: FoundDocument): Promise<JudgedDocument> => {
     const document = index.document(docid);
     if (!document) throw new CheckerError(`the collection has no document '${docid}'`);
-    const { label, reason } = await checker.check({ id: question_id, text: question }, sub_goal, document, signal);
+    const { label, reason } = await checker.check({ id: question_id, text: question }, sub_goal, document);
     return { docid, title, label, seen: known.has(docid), clues: by, ...(reason === undefined ? {} : { reason }) };
   };
   const documents = await Promise.all(searchRound(index, clues, top_k).map(judge));

@@ -111,7 +111,7 @@ function askingChecker({ client, cache, model, sampling, backoff }: Asking): Che
   }
 
   return {
-    async check(question, sub_goal, document, signal) {
+    async check(question, sub_goal, document) {
       const key: CacheKey = {
         model,
         prompt_version: PROMPT_VERSION,
@@ -128,17 +128,7 @@ function askingChecker({ client, cache, model, sampling, backoff }: Asking): Che
         asked.set(name, answer);
         answer.finally(() => asked.delete(name)).catch(() => {});
       }
-      return unlessAborted(answer, signal);
+      return answer;
     },
   };
-}
-
-/** One episode's end must not take the answer from others that wait for it. */
-function unlessAborted<Value>(answer: Promise<Value>, signal: AbortSignal): Promise<Value> {
-  return new Promise((resolve, reject) => {
-    const stop = () => reject(new CheckerError("the run was stopped"));
-    if (signal.aborted) return stop();
-    signal.addEventListener("abort", stop, { once: true });
-    answer.then(resolve, reject).finally(() => signal.removeEventListener("abort", stop));
-  });
 }

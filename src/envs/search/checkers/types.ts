@@ -12,8 +12,11 @@ export interface Question {
 
 /** Sorts documents by their use. One for all episodes. */
 export interface Checker {
-  /** @throws CheckerError: nobody knows the label, and the rollout is invalid */
-  check(question: Question, sub_goal: string, document: CorpusDocument, signal: AbortSignal): Promise<Verdict>;
+  /**
+   * Takes no signal: rollouts of a group share answers, and one that ends must not take them from the others.
+   * @throws CheckerError: nobody knows the label, and the rollout is invalid
+   */
+  check(question: Question, sub_goal: string, document: CorpusDocument): Promise<Verdict>;
 }
 
 /** The checker failed, which says nothing about the document: such a rollout must not be trained on. */
