@@ -105,44 +105,55 @@ function ofQueries(path: string): FoundSamples {
   };
 }
 
-/** @throws UserError for a split that there is not, or data that can't be read */
+interface Loaded extends LoadedTasks<SearchTask> {
+  split: { train: string[]; eval: string[] };
+}
+
+/** Options that decide which tasks there are. */
+const keyOf = ({ checker: _, reward: __, prompt: ___, table_rows: ____, ...options }: SearchOptions): string =>
+  JSON.stringify(options);
+const loaded = new Map<string, Loaded>();
+
+/**
+ * The tasks of a split; their files are read once a process.
+ * @throws UserError for a split that there is not, or data that can't be read
+ */
 export function loadTasks(split: string, options: SearchOptions): LoadedTasks<SearchTask> {
   if (!(searchSplits as readonly string[]).includes(split))
     throw new UserError(`split is '${split}'; expected one of ${searchSplits.join(", ")}.`);
-  const { samples, split: sides, sources } = loadSamples(options);
+  const key = keyOf(options);
+  const all = loaded.get(key) ?? loadAll(options);
+  loaded.set(key, all);
+  const { tasks, split: sides, sources } = all;
+  const chosen = split === "all" ? null : new Set(sides[split as Exclude<Split, "all">]);
+  return { tasks: tasks.filter(({ question_id }) => chosen === null || chosen.has(question_id)), sources };
+}
+
+function loadAll(options: SearchOptions): Loaded {
+  const { samples, split, sources } = loadSamples(options);
   const index = indexOf(options);
   const judgements = judgementsOf(options);
   const paths = dataPaths(options);
   const worked = paths.gold === null ? null : readGold(paths.gold);
-  const chosen = split === "all" ? null : new Set(sides[split as Exclude<Split, "all">]);
-  const tasks = samples
-    .filter(({ context }) => chosen === null || chosen.has(context.question_id))
-    .map(({ id, round, context, clues, previous_clues }): SearchTask => {
-      const gold = goldClues(context, worked?.get(id)?.clues ?? [], clues, { index, judgements }, options);
-      const judged = judgements?.get(context.question_id) ?? new Map();
-      return {
-        ...context,
-        id,
-        round,
-        recorded_clues: clues,
-        previous_clues,
-        gold_clues: gold.clues,
-        solvable: gold.solvable,
-        important_docids: [...judged].filter(([, label]) => label === "IMPORTANT").map(([docid]) => docid),
-        max_rounds: options.max_rounds,
-      };
-    });
+  const tasks = samples.map(({ id, round, context, clues, previous_clues }): SearchTask => {
+    const gold = goldClues(context, worked?.get(id)?.clues ?? [], clues, { index, judgements }, options);
+    const judged = judgements?.get(context.question_id) ?? new Map();
+    return {
+      ...context,
+      id,
+      round,
+      recorded_clues: clues,
+      previous_clues,
+      gold_clues: gold.clues,
+      solvable: gold.solvable,
+      important_docids: [...judged].filter(([, label]) => label === "IMPORTANT").map(([docid]) => docid),
+      max_rounds: options.max_rounds,
+    };
+  });
   const files = [paths.gold, ...(paths.judgements === null ? [] : judgementFiles(paths.judgements))];
-  return {
-    tasks,
-    sources: {
-      ...sources,
-      ...Object.fromEntries(
-        files.flatMap((file) => (file !== null && existsSync(file) ? [[shown(file), fileSha256(file)]] : [])),
-      ),
-      [shown(paths.corpus ?? paths.index!)]: index.corpus_sha256,
-    },
-  };
+  const hashes = files.flatMap((file) => (file !== null && existsSync(file) ? [[shown(file), fileSha256(file)]] : []));
+  const corpus = { [shown(paths.corpus ?? paths.index!)]: index.corpus_sha256 };
+  return { tasks, split, sources: { ...sources, ...Object.fromEntries(hashes), ...corpus } };
 }
 
 /** A path as a manifest names it. */

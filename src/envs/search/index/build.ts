@@ -97,11 +97,21 @@ export function fillIndex(
     put.run("format", INDEX_FORMAT);
     put.run("corpus_sha256", corpus.sha256());
     put.run("documents", String(documents));
+    put.run("frequent_words", JSON.stringify(frequentWords(db, documents)));
     return documents;
   });
   const documents = fill();
   if (documents === 0) throw new UserError(`${name} holds no document.`);
-  db.exec("DROP TABLE lines");
+  db.exec("DROP TABLE lines; DROP TABLE temp.counted");
   progress(1);
   return { documents, corpus_sha256: corpus.sha256() };
+}
+
+/** Words that more than half of the documents hold: BM25 gives them next to nothing, and they cost most. */
+function frequentWords(db: Database.Database, documents: number): string[] {
+  db.exec("CREATE VIRTUAL TABLE temp.counted USING fts5vocab(main, fts, row)");
+  return db
+    .prepare<[number], string>("SELECT term FROM temp.counted WHERE doc > ? ORDER BY term")
+    .pluck()
+    .all(documents / 2);
 }

@@ -1,6 +1,7 @@
 import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import Database from "better-sqlite3";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { UserError } from "../../../core/errors.ts";
@@ -46,6 +47,31 @@ describe("ranking", () => {
   test("ties by docid, whatever order the lines have (SE-07)", () => {
     const index = indexInMemory(corpusOf(["b", "a", "c", "B"].map((docid) => ({ docid, text: "the same" }))));
     expect(found(index, "same")).toEqual(["B", "a", "b", "c"]);
+  });
+
+  test("words of most documents are left out only where that changes nothing", () => {
+    const texts = Array.from(
+      { length: 40 },
+      (_, n) => `${n % 4 ? "the the" : "a"} ${["amber", "clock", "bell"][n % 3]} ${n % 5 ? "of the" : ""} w${n}`,
+    );
+    const path = corpusOf(texts.map((text, number) => ({ docid: `d${number}`, text })));
+    const output = join(folder, "frequent.sqlite");
+    buildIndex(path, output);
+    const index = openIndex(output, path);
+    const plain = new Database(output, { readonly: true })
+      .prepare<[string, number], string>(
+        "SELECT docid FROM fts JOIN documents ON documents.id = fts.rowid WHERE fts MATCH ? ORDER BY bm25(fts, 2.0, 1.0), docid LIMIT ?",
+      )
+      .pluck();
+    const word = fc.constantFrom("the", "of", "The", "amber", "clock", "bell", "w3", "w17", "a", "nothing");
+    fc.assert(
+      fc.property(fc.array(word, { minLength: 1, maxLength: 5 }), fc.integer({ min: 1, max: 20 }), (words, top_k) => {
+        expect(found(index, words.join(" "), top_k)).toEqual(
+          plain.all(words.map((one) => `"${one}"`).join(" OR "), top_k),
+        );
+      }),
+      { numRuns: 300 },
+    );
   });
 
   test("more asked for than there is; and what is no number of documents (SE-05)", () => {

@@ -4,10 +4,13 @@ import { errorText, UserError } from "../../../core/errors.ts";
 import { fileSha256 } from "../lines.ts";
 import type { CorpusDocument } from "../types.ts";
 import { fillIndex, INDEX_FORMAT } from "./build.ts";
-import { folded, matchQuery } from "./words.ts";
+import { folded, matchAny, termsOf } from "./words.ts";
 
 /** How much a word in a title counts, where one in the text counts 1. */
 const TITLE_WEIGHT = 2;
+
+/** BM25's share of a word with an IDF of 1e-6 is below (k1 + 1) times that. */
+const MOST_OF_A_FREQUENT_WORD = 2.2e-6;
 
 export interface Hit extends CorpusDocument {
   /** BM25 (k1 1.2, b 0.75), above 0. */
@@ -97,15 +100,31 @@ function searchIndex(db: Database.Database, meta: Map<string, string>): SearchIn
   const frequent = db
     .prepare<[number], string>("SELECT term FROM temp.vocabulary ORDER BY doc DESC, term LIMIT ?")
     .pluck();
+  const frequent_words = new Set(JSON.parse(meta.get("frequent_words")!) as string[]);
+
+  /**
+   * Words of more than half the documents have an IDF of 1e-6: they decide between documents that are equal else, and
+   * visiting all of those documents takes most of the time. So they are left out where nothing is equal else.
+   */
+  function rank(terms: readonly string[], top_k: number): [row: number, rank: number][] {
+    const telling = terms.filter((term) => !frequent_words.has(folded(term)));
+    if (telling.length > 0 && telling.length < terms.length) {
+      const found = ranked.all(matchAny(telling), top_k + 1);
+      const noise = (terms.length - telling.length) * MOST_OF_A_FREQUENT_WORD;
+      const clear = found.every(([, rank], place) => place === 0 || rank - found[place - 1]![1] > noise);
+      if (found.length > top_k && clear) return found.slice(0, top_k);
+    }
+    return terms.length === 0 ? [] : ranked.all(matchAny(terms), top_k);
+  }
+
   return {
     documents: Number(meta.get("documents")),
     corpus_sha256: meta.get("corpus_sha256")!,
     search(clue, top_k) {
       if (!Number.isInteger(top_k) || top_k < 1)
         throw new UserError(`top_k is ${top_k}; expected a whole number of 1 or more.`);
-      const query = matchQuery(clue);
-      if (query === null) return [];
-      return ranked.all(query, top_k).map(([row, rank]) => ({ ...byRow.get(row)!, score: -rank }));
+      const terms = termsOf(clue);
+      return rank(terms, top_k).map(([row, rank]) => ({ ...byRow.get(row)!, score: -rank }));
     },
     document: (docid) => byDocid.get(docid) ?? null,
     document_frequency: (word) => frequency.get(folded(word)) ?? 0,

@@ -34,12 +34,11 @@ export function termsOf(text: string): string[] {
 }
 
 /**
- * A clue as an FTS5 query: its terms, each in double quotes, joined by OR. No operator of FTS5 is left of it: `NEAR(`,
- * `*`, `-`, `col:` and quotes are what stands between words. null: there is no term in it.
+ * Terms as an FTS5 query: each in double quotes, joined by OR. No operator of FTS5 is left of a clue: `NEAR(`, `*`, `-`,
+ * `col:` and quotes are what stands between words.
  */
-export function matchQuery(clue: string): string | null {
-  const terms = termsOf(clue);
-  return terms.length === 0 ? null : terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(" OR ");
+export function matchAny(terms: readonly string[]): string {
+  return terms.map((term) => `"${term.replaceAll('"', '""')}"`).join(" OR ");
 }
 
 /** A word as the index keeps it: lower case, without accents. */
