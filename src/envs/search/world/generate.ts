@@ -27,11 +27,16 @@ const SKILLS = [
   [0.3, 0.15, 0.05],
 ] as const;
 
-export function generateWorld(seed: number = WORLD_SEED): WorldFiles {
+/** Documents and questions. */
+export function makeWorld(seed: number = WORLD_SEED) {
   const random = createRandom(`search-world/${seed}`);
   const world = makeEntities(random.fork("entities"));
   const documents = makeDocuments(world, random.fork("documents"));
-  const questions = makeQuestions(world, documents, random.fork("questions"));
+  return { random, documents, questions: makeQuestions(world, documents, random.fork("questions")) };
+}
+
+export function generateWorld(seed: number = WORLD_SEED): WorldFiles {
+  const { random, documents, questions } = makeWorld(seed);
   const files = new Map<string, string>();
   const corpus = jsonLines(documents.map(({ docid, title, text }) => ({ docid, title, text })));
   files.set("corpus.jsonl", corpus);
@@ -110,7 +115,7 @@ function indexOfText(corpus: string): SearchIndex {
 }
 
 /** The same clues are tried on many states. */
-function remembering(index: SearchIndex): SearchIndex {
+export function remembering(index: SearchIndex): SearchIndex {
   const known = new Map<string, ReturnType<SearchIndex["search"]>>();
   return {
     ...index,
