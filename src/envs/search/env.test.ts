@@ -5,6 +5,7 @@ import { describe, expect, test } from "vitest";
 import { defineEnv } from "../../core/env.ts";
 import { envContract } from "../../core/env-contract.ts";
 import { createRandom } from "../../core/random.ts";
+import { completion, json, startEndpoint } from "../../llm/fixtures/endpoint.ts";
 import { scriptedChecker } from "./checkers/labels.ts";
 import { type Checker, CheckerError } from "./checkers/types.ts";
 import { search, searchSpec, searchSpecWith } from "./env.ts";
@@ -145,6 +146,30 @@ describe("the checker", () => {
       ),
     ).toMatchObject({ ended_by: "timeout", reward: null });
   });
+
+  test("that is a model may label otherwise than the judgements: no task is taken for solvable by them", async () => {
+    const stub = await startEndpoint((response) => json(response, 200, completion('{"label": "LOCAL"}')));
+    process.env.CHECKER_BASE_URL = stub.url;
+    try {
+      const tasks = await search.load("eval", { checker: { backend: "llm", model: "judge", cache_dir: null } });
+      const episode = await tasks.start(tasks.ids[0]!, { seed: 1 });
+      await episode.reply(tasks.replies("gold", tasks.ids[0]!, createRandom(1))[0]!);
+      const { parts, success, reward } = await episode.finish();
+      expect({ success, discovery: parts.discovery, local: parts.local_new }).toEqual({
+        success: true,
+        discovery: null,
+        local: stub.requests.length,
+      });
+      expect(reward).toBeCloseTo(0.3 * stub.requests.length, 9);
+      await stub.close();
+      const next = await tasks.start(tasks.ids[0]!, { seed: 1 });
+      await next.reply("- river");
+      expect(await next.finish()).toMatchObject({ ended_by: "error", reward: null });
+    } finally {
+      delete process.env.CHECKER_BASE_URL;
+      await stub.close();
+    }
+  }, 30_000);
 
   test("is asked with question, sub-goal and the whole document, once for each", async () => {
     const asked: unknown[][] = [];

@@ -48,7 +48,7 @@ export const searchPolicies = {
 /** The task's own clues; in later rounds, by the judgements, titles of what is left to find. */
 function goldReplies(task: SearchTask, _: unknown, options: SearchOptions): string[] {
   const replies = [goldReply(task, task.gold_clues)];
-  const judgements = judgementsOf(options);
+  const judgements = options.checker.backend === "labels" ? judgementsOf(options) : null;
   const parts = { index: indexOf(options), judgements };
   let context: RoundContext = task;
   let clues = task.gold_clues;

@@ -110,8 +110,8 @@ interface Loaded extends LoadedTasks<SearchTask> {
 }
 
 /** Options that decide which tasks there are. */
-const keyOf = ({ checker: _, reward: __, prompt: ___, table_rows: ____, ...options }: SearchOptions): string =>
-  JSON.stringify(options);
+const keyOf = ({ checker, reward: _, prompt: __, table_rows: ___, ...options }: SearchOptions): string =>
+  JSON.stringify([checker.backend, options]);
 const loaded = new Map<string, Loaded>();
 
 /**
@@ -135,8 +135,9 @@ function loadAll(options: SearchOptions): Loaded {
   const judgements = judgementsOf(options);
   const paths = dataPaths(options);
   const worked = paths.gold === null ? null : readGold(paths.gold);
+  const labels = options.checker.backend === "labels" ? judgements : null; // a model's labels may be others
   const tasks = samples.map(({ id, round, context, clues, previous_clues }): SearchTask => {
-    const gold = goldClues(context, worked?.get(id)?.clues ?? [], clues, { index, judgements }, options);
+    const gold = goldClues(context, worked?.get(id)?.clues ?? [], clues, { index, judgements: labels }, options);
     const judged = judgements?.get(context.question_id) ?? new Map();
     return {
       ...context,
