@@ -48,7 +48,8 @@ async function writeCorpus(path: string, documents: number, random: Random): Pro
     const title = Array.from({ length: 2 + random.int(2) }, () => wordOf(zipf(random, COMMON))).join(" ");
     const words = Array.from({ length: 30 + random.int(31) }, () => wordOf(zipf(random)));
     const document = { docid: `d${String(number).padStart(7, "0")}`, title, text: `${title} ${words.join(" ")}` };
-    if (!file.write(`${JSON.stringify(document)}\n`)) await new Promise<void>((resolve) => file.once("drain", () => resolve()));
+    if (!file.write(`${JSON.stringify(document)}\n`))
+      await new Promise<void>((resolve) => file.once("drain", () => resolve()));
     titles.push(title);
   }
   await finished(file.end());

@@ -84,14 +84,17 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 
   add("check", "A quick look at an environment's training data: what there is, what was left out, one prompt", [
     "check --env search",
-    `check --env search --env-options '{"corpus": "corpus.jsonl", "checkpoints": "checkpoints"}' --json`,
+    "check --env search --corpus corpus.jsonl --judgements qrels.jsonl --checkpoints checkpoints --json",
   ])
     .addOption(new Option("--env <name>", "the environment").choices(["search"]).default("search"))
     .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--corpus <path>", "short for the option corpus")
+    .option("--judgements <path>", "short for the option judgements")
+    .option("--checkpoints <folder>", "short for the option checkpoints")
     .option("--json", "print the result as JSON")
-    .action(async ({ envOptions, json = false }: { envOptions: Record<string, unknown>; json?: boolean }) => {
+    .action(async ({ env: _, envOptions, json = false, ...paths }: CheckFlags) => {
       const { checkSearch } = await import("./data-search.ts");
-      finish(checkSearch(envOptions), json);
+      finish(checkSearch({ ...envOptions, ...paths }), json);
     });
 
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
@@ -247,6 +250,15 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   } catch (error) {
     return await ending.failed(readFailure(error));
   }
+}
+
+interface CheckFlags {
+  env: string;
+  envOptions: Record<string, unknown>;
+  corpus?: string;
+  judgements?: string;
+  checkpoints?: string;
+  json?: boolean;
 }
 
 interface BadCaseOptions {

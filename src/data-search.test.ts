@@ -82,7 +82,7 @@ test("check names the runs that were skipped, shows a prompt, and reads a record
   cpSync("data/search/checkpoints", checkpoints, { recursive: true });
   truncateSync(join(checkpoints, "q003", "run_001", "round_001.json"), 100);
   writeFileSync(join(checkpoints, "q005", "run_002", "meta.json"), "[]");
-  const { code, stdout } = await run("check", "--env", "search", "--env-options", JSON.stringify({ checkpoints }));
+  const { code, stdout } = await run("check", "--env", "search", "--checkpoints", checkpoints);
   expect(code).toBe(0);
   expect(stdout).toMatch(/questions: 60; runs: 178; rounds: \d+; samples: \d+/);
   expect(stdout).toMatch(

@@ -4,7 +4,7 @@ import { searchBenchmark } from "./measures.ts";
 import { type SearchOptions, searchOptions } from "./options.ts";
 import { goesOn, updateContext } from "./planner.ts";
 import { searchPolicies } from "./policies.ts";
-import { NO_CLUES, renderDocuments, renderPrompt } from "./prompt.ts";
+import { renderDocuments, renderNoClues, renderPrompt } from "./prompt.ts";
 import { checkerOf, indexOf } from "./resources.ts";
 import { scoreEpisode, searchComponents } from "./rewards.ts";
 import { playRound } from "./round.ts";
@@ -47,7 +47,7 @@ export function searchSpecWith(
       const context = updateContext(state, facts.documents, index.document);
       const terminated = played >= task.max_rounds || !goesOn(context);
       const read = facts.clues.length > 0;
-      const text = read ? renderDocuments(facts.documents) : NO_CLUES;
+      const text = read ? renderDocuments(facts.documents) : renderNoClues(options.max_clues);
       return {
         state: { ...context, played },
         thought: "",

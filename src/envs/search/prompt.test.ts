@@ -52,7 +52,7 @@ describe("the prompt", () => {
       "| d7 | Town 3 | IMPORTANT |",
       "| d7 | It lies on a river. |",
       "d7, d8",
-      "2 to\n5 clues",
+      "Then\n2 to 5 clues.",
     ])
       expect(text).toContain(part);
     expect(text).not.toContain("| Town 4 |");

@@ -27,7 +27,7 @@ function template(name: string): string {
 export function renderPrompt(context: RoundContext, options: PromptOptions): string {
   const { table_rows, max_clues, top_k } = options;
   const { question, sub_goal, entities, targets, documents, context: notes, seen_docids } = context;
-  const texts: Record<string, string> = { question, sub_goal, max_clues: String(max_clues), top_k: String(top_k) };
+  const texts: Record<string, string> = { question, sub_goal, clue_count: clueCount(max_clues), top_k: String(top_k) };
   if (options.prompt === "compact") {
     const limit = Math.min(table_rows, COMPACT_ITEMS);
     const names = entities.map(({ name }) => name);
@@ -82,8 +82,15 @@ export function renderDocuments(documents: readonly JudgedDocument[]): string {
   return ["docid | title | label", ...lines].join("\n");
 }
 
-export const NO_CLUES =
-  "There is no clue in your reply. Write 2 to 5 lines <clue>…</clue> between <clues> and </clues>.";
+/** What a reply without a clue is answered. */
+export function renderNoClues(max_clues: number): string {
+  return `There is no clue in your reply. Write ${clueCount(max_clues)}, each as <clue>…</clue>, between <clues> and </clues>.`;
+}
+
+function clueCount(max_clues: number): string {
+  if (max_clues === 1) return "1 clue";
+  return max_clues === 2 ? "2 clues" : `2 to ${max_clues} clues`;
+}
 
 /** A reply as the prompt asks for it. */
 export function renderReply(analysis: string, clues: readonly string[]): string {
