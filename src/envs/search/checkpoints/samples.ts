@@ -63,16 +63,10 @@ export interface QuestionRuns {
   runs: readonly RecordedRun[];
 }
 
-/** @throws UserError where runs of one question have different texts */
 export function byQuestion(runs: readonly RecordedRun[]): QuestionRuns[] {
   const questions = new Map<string, RecordedRun[]>();
   for (const run of runs) {
-    const { question_id, question } = run.meta;
-    const known = questions.get(question_id)?.[0];
-    if (known && known.meta.question !== question)
-      throw new UserError(
-        `Question '${question_id}' is '${known.meta.question}' in ${known.folder}/${known.run}, and '${question}' in ${run.folder}/${run.run}.`,
-      );
+    const { question_id } = run.meta;
     questions.set(question_id, [...(questions.get(question_id) ?? []), run]);
   }
   return [...questions].map(([question_id, list]) => ({ question_id, runs: list }));

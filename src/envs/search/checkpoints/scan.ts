@@ -50,16 +50,33 @@ export function scanCheckpoints(folder: string, name = folder): Recordings {
   };
   const runs: RecordedRun[] = [];
   const skipped: SkippedRun[] = [];
-  for (const question of foldersOf(folder))
-    for (const run of runsOf(join(folder, question))) {
-      const path = join(folder, question, run);
+  const texts = new Map<string, string>();
+  const leaveOut = (path: string, error: unknown): void => {
+    const problem = error instanceof UserError ? error : pathProblem(error, join(folder, path));
+    if (!problem) throw error;
+    skipped.push({ path, reason: problem.message.replaceAll(`${join(folder, path)}/`, "") });
+  };
+  for (const question of foldersOf(folder)) {
+    let names: string[] = [];
+    try {
+      names = runsOf(join(folder, question));
+    } catch (error) {
+      leaveOut(question, error);
+    }
+    for (const run of names) {
       try {
-        runs.push(readRun(path, question, run, read));
+        const recorded = readRun(join(folder, question, run), question, run, read);
+        const { question_id, question: text } = recorded.meta;
+        const known = texts.get(question_id) ?? text;
+        if (known !== text)
+          throw new UserError(`meta.json: question '${question_id}' is '${text}'; in a run before it is '${known}'.`);
+        texts.set(question_id, text);
+        runs.push(recorded);
       } catch (error) {
-        if (!(error instanceof UserError)) throw error;
-        skipped.push({ path: join(question, run), reason: error.message.replaceAll(`${path}/`, "") });
+        leaveOut(join(question, run), error);
       }
     }
+  }
   if (runs.length === 0) {
     const reasons = skipped.slice(0, 5).map(({ path, reason }) => `\n  - ${path}: ${reason}`);
     throw new UserError(
@@ -72,9 +89,8 @@ export function scanCheckpoints(folder: string, name = folder): Recordings {
 const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
 
 function foldersOf(folder: string): string[] {
-  return readdirSync(folder, { withFileTypes: true })
-    .filter((entry) => entry.isDirectory() || entry.isSymbolicLink())
-    .map(({ name }) => name)
+  return readdirSync(folder)
+    .filter((name) => isFolder(join(folder, name)))
     .sort(byText);
 }
 

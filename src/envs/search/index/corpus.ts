@@ -35,7 +35,11 @@ export function corpusFile(path: string): string {
 }
 
 export function isFolder(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return false; // nothing there, or a link that leads in a circle
+  }
 }
 
 /** @throws UserError while it is read: no such file, or a line that is no document */
