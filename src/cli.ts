@@ -85,6 +85,21 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
       finish({ text: checks.map(formatCheck).join("\n"), json: [{ ok, checks }], exit_code: ok ? 0 : 1 }, json);
     });
 
+  add("check", "A quick look at an environment's training data: what there is, what was left out, one prompt", [
+    "check --env search",
+    "check --env search --corpus corpus.jsonl --judgements qrels.jsonl --checkpoints checkpoints --json",
+  ])
+    .addOption(new Option("--env <name>", "the environment").choices(["search"]).default("search"))
+    .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
+    .option("--corpus <path>", "short for the option corpus")
+    .option("--judgements <path>", "short for the option judgements")
+    .option("--checkpoints <folder>", "short for the option checkpoints")
+    .option("--json", "print the result as JSON")
+    .action(async ({ env: _, envOptions, json = false, ...paths }: CheckFlags) => {
+      const { checkSearch } = await import("./data-search.ts");
+      finish(checkSearch({ ...envOptions, ...paths }), json);
+    });
+
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
     "eval runs/bench-a runs/bench-b --json",
     "eval --env search --baseline --checkpoint runs/search/checkpoint-10 runs/search/final   (see: compare --help)",
@@ -218,6 +233,8 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data arxiv snapshot-build --output snapshots/arxiv.json",
     "data arxiv snapshot-diff data/arxiv/snapshot.json snapshots/arxiv.json",
     "data arxiv rates runs/bench-probe --output splits/mine.json",
+    "data search index corpus.jsonl --output corpus.sqlite",
+    "data search world --check",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
     "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
     "data airline prm-validate runs/bench-vanilla",
@@ -231,24 +248,24 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .argument(
       "<action>",
       "arxiv: snapshot, snapshot-build, snapshot-import, snapshot-diff, rates; airline: db, tasks, convert, split, check, " +
-        "prm-validate, prm-search, hacking, alarms, published; of every family: collect (see collect --help), sft for rows of " +
-        "worked solutions, dpo for pairs of trajectories",
+        "prm-validate, prm-search, hacking, alarms, published; search: index, world; of every family: collect (see collect " +
+        "--help), sft for rows of worked solutions, dpo for pairs of trajectories",
     )
     .argument(
       "[files...]",
-      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; dpo, prm-…, hacking, alarms: " +
-        "logs, folders of runs, stored trajectories; split, check: a folder with an airline's data",
+      "snapshot-import: the file to read; snapshot-diff: two snapshots; rates: a benchmark's folder; index: a collection; " +
+        "dpo, prm-…, hacking, alarms: logs, folders of runs, stored trajectories; split, check: a folder with an airline's data",
     )
     .option("--split <name>", "sft, dpo: whose tasks")
     .option("--output <file>", "where to write")
     .option(
       "--seed <number>",
-      "snapshot, db, tasks: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
+      "snapshot, world, db, tasks: the seed; dpo: decides between trajectories of equal rewards (default: 42)",
       readSeed,
     )
     .option(
       "--check",
-      "snapshot: check the file, and with --seed that it is that seed's; db, tasks: check, and write nothing",
+      "snapshot, world: check the file, and with --seed that it is that seed's; db, tasks: check, and write nothing",
     )
     .option("--env-options <json>", "sft, dpo, prm-…: options of the environment", readJsonObject("--env-options"))
     .addOption(
@@ -286,6 +303,15 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   } catch (error) {
     return await ending.failed(readFailure(error));
   }
+}
+
+interface CheckFlags {
+  env: string;
+  envOptions: Record<string, unknown>;
+  corpus?: string;
+  judgements?: string;
+  checkpoints?: string;
+  json?: boolean;
 }
 
 /**

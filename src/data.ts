@@ -42,6 +42,7 @@ export interface DataOptions {
 export const dataActions: Record<string, readonly string[]> = {
   arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
   airline: [...airlineDataActions, ...prmActions, "hacking", "alarms", "published", "collect", "sft", "dpo"],
+  search: ["index", "world", "collect", "sft", "dpo"],
 };
 
 /** @throws UserError for an action or an option that the family does not have */
@@ -67,6 +68,7 @@ export async function runData(family: string, action: string, options: DataOptio
   if (family === "airline" && prmActions.includes(action as PrmAction)) return makePrm(action as PrmAction, options);
   if (family === "airline" && action === "hacking") return countHacking(options);
   if (family === "airline" && action === "alarms") return findAlarms(options);
+  if (family === "search" && (action === "index" || action === "world")) return runSearchData(action, options);
   if (options.files?.length) throw new UserError(`data ${family} ${action} takes no files; got ${options.files[0]}.`);
   refuseBuildFlags(`data ${family} ${action}`, options, []);
   if (action === "sft") return writeExpert(family, options);
@@ -119,6 +121,20 @@ function printPublished({ split, seed, check, output }: DataOptions): RunResult 
     throw new UserError("data airline published prints a page and takes no options; redirect it with >.");
   const page = publishedPage();
   return { text: page.trimEnd(), json: [{ page }] };
+}
+
+async function runSearchData(action: "index" | "world", options: DataOptions): Promise<RunResult> {
+  const { indexAction, worldAction } = await import("./data-search.ts"); // with SQLite
+  const { split, seed, check = false, output, files = [] } = options;
+  const name = `data search ${action}`;
+  refuseBuildFlags(name, options, []);
+  if (split !== undefined) throw new UserError(`${name} takes no --split.`);
+  if (action === "world") {
+    if (files.length > 0) throw new UserError(`${name} takes no files; got ${files[0]}.`);
+    return worldAction(output, seed, check);
+  }
+  if (seed !== undefined || check) throw new UserError(`${name} takes neither --seed nor --check.`);
+  return indexAction(files, output);
 }
 
 async function runSnapshot(action: string, options: DataOptions): Promise<RunResult> {

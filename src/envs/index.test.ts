@@ -38,11 +38,7 @@ describe("environments by name or file", () => {
   });
 
   test.each([
-    [
-      "a misspelt name (TR-09)",
-      "arxib",
-      /no environment 'arxib'; did you mean 'arxiv'\? Expected arxiv, airline, or a file/,
-    ],
+    ["a misspelt name (TR-09)", "arxib", /no environment 'arxib'; did you mean 'arxiv'\? Expected arxiv, .*or a file/],
     ["a name that every object has", "toString", /no environment 'toString'/],
     ["a file that is not there", "./nowhere/my-env.ts", /my-env.ts: there is no such file/],
   ])("%s", async (_, name, message) => {

@@ -8,9 +8,11 @@ import { airline } from "./airline/env.ts";
 import { readHermes } from "./airline/protocol/hermes.ts";
 import { arxiv } from "./arxiv/env.ts";
 import { parseReact } from "./arxiv/protocol.ts";
+import { parseClues } from "./search/clues.ts";
+import { search } from "./search/env.ts";
 
 /** The environments that come with Trestle. */
-export const envs: Record<string, Env> = { arxiv, airline };
+export const envs: Record<string, Env> = { arxiv, airline, search };
 
 /**
  * An environment by its name, or from a file that exports `defineEnv(…)`, as "./my-env.ts".
@@ -120,6 +122,7 @@ function ofFile(name: string, path: string, env: Env): Env {
 export const protocols: Record<string, (text: string) => Record<string, unknown>> = {
   react: readReact,
   hermes: readHermes,
+  clues: readClues,
 };
 
 function readReact(text: string): Record<string, unknown> {
@@ -131,4 +134,9 @@ function readReact(text: string): Record<string, unknown> {
         thought: parsed.thought,
         ...(parsed.kind === "parse_error" ? { reason: parsed.reason } : {}),
       };
+}
+
+function readClues(text: string): Record<string, unknown> {
+  const { clues } = parseClues(text);
+  return { kind: clues.length > 0 ? "clues" : "parse_error", clues };
 }
