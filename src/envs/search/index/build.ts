@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import Database from "better-sqlite3";
 import { errorText, pathProblem, UserError } from "../../../core/errors.ts";
 import { readCorpus } from "./corpus.ts";
+import { type Database, openDatabase } from "./sqlite.ts";
 import { spaced } from "./words.ts";
 
 // Builds a collection's full-text index: one SQLite file. Source: spec section 4.1.
@@ -31,7 +31,7 @@ export function buildIndex(corpus: string, output: string, options: BuildOptions
   mkdirSync(dirname(output), { recursive: true });
   const temporary = `${output}.${randomUUID().slice(0, 8)}.tmp`;
   try {
-    const db = new Database(temporary);
+    const db = openDatabase(temporary);
     let built: BuiltIndex;
     try {
       db.pragma("journal_mode = OFF"); // nobody reads the file before it is whole
@@ -46,7 +46,7 @@ export function buildIndex(corpus: string, output: string, options: BuildOptions
     renameSync(temporary, output);
     return built;
   } catch (error) {
-    if (error instanceof Database.SqliteError) throw new UserError(`${output}: ${errorText(error)}.`);
+    if (error instanceof Error && error.name === "SqliteError") throw new UserError(`${output}: ${errorText(error)}.`);
     throw pathProblem(error, output) ?? error;
   } finally {
     rmSync(temporary, { force: true });
@@ -56,11 +56,7 @@ export function buildIndex(corpus: string, output: string, options: BuildOptions
 const TOLD_EVERY = 2000;
 
 /** Fills an empty database. Rows are in the order of docid, so that ties by row are ties by docid. */
-export function fillIndex(
-  db: Database.Database,
-  path: string,
-  { name = path, progress = () => {} }: BuildOptions,
-): BuiltIndex {
+export function fillIndex(db: Database, path: string, { name = path, progress = () => {} }: BuildOptions): BuiltIndex {
   const total = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
   db.function("spaced", { deterministic: true }, (text) => spaced(String(text)));
   db.exec(`
@@ -108,7 +104,7 @@ export function fillIndex(
 }
 
 /** Words that more than half of the documents hold: BM25 gives them next to nothing, and they cost most. */
-function frequentWords(db: Database.Database, documents: number): string[] {
+function frequentWords(db: Database, documents: number): string[] {
   db.exec("CREATE VIRTUAL TABLE temp.counted USING fts5vocab(main, fts, row)");
   return db
     .prepare<[number], string>("SELECT term FROM temp.counted WHERE doc > ? ORDER BY term")

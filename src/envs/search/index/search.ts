@@ -1,9 +1,9 @@
 import { existsSync, statSync } from "node:fs";
-import Database from "better-sqlite3";
 import { errorText, UserError } from "../../../core/errors.ts";
 import { fileSha256 } from "../lines.ts";
 import type { CorpusDocument } from "../types.ts";
 import { fillIndex, INDEX_FORMAT } from "./build.ts";
+import { type Database, openDatabase } from "./sqlite.ts";
 import { folded, matchAny, termsOf } from "./words.ts";
 
 /** How much a word in a title counts, where one in the text counts 1. */
@@ -44,10 +44,10 @@ export interface SearchIndex {
 export function openIndex(path: string, corpus: string | null, name = path): SearchIndex {
   if (!existsSync(path))
     throw new UserError(`${name}: there is no such index. Make it: trestle data search index CORPUS --output ${name}`);
-  let db: Database.Database;
+  let db: Database;
   let meta: Map<string, string>;
   try {
-    db = new Database(path, { readonly: true, fileMustExist: true });
+    db = openDatabase(path, { readonly: true, fileMustExist: true });
     meta = readMeta(db);
   } catch (error) {
     throw new UserError(`${name} is no index of a collection (${errorText(error)}). Build it again.`);
@@ -78,16 +78,16 @@ export function indexInMemory(corpus: string, name = corpus): SearchIndex {
       `${name} has ${Math.round(bytes / 2 ** 20)} MB: too much to index it in each run. Index it once, ` +
         `trestle data search index ${name} --output FILE, and set the option 'index' to FILE.`,
     );
-  const db = new Database(":memory:");
+  const db = openDatabase(":memory:");
   fillIndex(db, corpus, { name });
   return searchIndex(db, readMeta(db));
 }
 
-function readMeta(db: Database.Database): Map<string, string> {
+function readMeta(db: Database): Map<string, string> {
   return new Map(db.prepare<[], [string, string]>("SELECT key, value FROM meta").raw().all());
 }
 
-function searchIndex(db: Database.Database, meta: Map<string, string>): SearchIndex {
+function searchIndex(db: Database, meta: Map<string, string>): SearchIndex {
   db.exec("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, fts, row)");
   const ranked = db
     .prepare<[string, number], [number, number]>(
