@@ -37,9 +37,9 @@ export interface DataOptions {
   env_options: Record<string, unknown>;
 }
 
-/** Actions by family; `sft` and `dpo` are there for every environment. */
+/** Actions by family; `collect`, `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
-  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
+  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "collect", "sft", "dpo"],
   airline: [...airlineDataActions, ...prmActions, "hacking", "published", "collect", "sft", "dpo"],
 };
 
@@ -74,7 +74,7 @@ export async function runData(family: string, action: string, options: DataOptio
 }
 
 function unknownAction(family: string, action: string): UserError {
-  const actions = dataActions[family] ?? ["sft", "dpo"];
+  const actions = dataActions[family] ?? ["collect", "sft", "dpo"];
   return new UserError(`data ${family} has no action '${action}'; expected one of ${actions.join(", ")}.`);
 }
 
