@@ -37,9 +37,9 @@ export interface DataOptions {
   env_options: Record<string, unknown>;
 }
 
-/** Actions by family; `collect`, `sft` and `dpo` are there for every environment. */
+/** Actions by family; `sft` and `dpo` are there for every environment. */
 export const dataActions: Record<string, readonly string[]> = {
-  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "collect", "sft", "dpo"],
+  arxiv: ["snapshot", "snapshot-build", "snapshot-import", "snapshot-diff", "rates", "sft", "dpo"],
   airline: [...airlineDataActions, ...prmActions, "hacking", "published", "collect", "sft", "dpo"],
 };
 
