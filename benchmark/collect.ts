@@ -239,7 +239,9 @@ async function writeCollection(
   return {
     text: [
       `${config.policy}: ${totals.successes} clean successes of ${totals.attempts} attempts; ${covered.length} of ${byTask.size} tasks are covered`,
-      ...(totals.contaminated > 0 ? [`${totals.contaminated} contaminated ones are kept apart`] : []),
+      ...(totals.contaminated > 0
+        ? [`contaminated, so kept apart in task_…_contaminated.jsonl: ${totals.contaminated}`]
+        : []),
       ...(totals.failed > 0
         ? [`${totals.failed} attempts failed outside the policy; the same command plays them again`]
         : []),

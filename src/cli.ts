@@ -125,10 +125,11 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   add("score", "Score stored trajectories again, without a model: JSON lines in, JSON lines out", [
     "score histories.jsonl --env arxiv --json",
     "score - --env arxiv --profile reference --json < histories.jsonl",
+    "score runs/my-bench/trajectories/rank-0.jsonl --env airline --process --json",
   ])
     .argument("<file>", "JSON lines, or - for stdin")
     .option("--env <name>", "the environment", "arxiv")
-    .option("--profile <name>", "how rewards read a trajectory: project or reference")
+    .option("--profile <name>", "arxiv: how rewards read a trajectory, project or reference")
     .option("--process", "airline: with the process score in the reward, as reward mode prm_lite has it")
     .option("--env-options <json>", "options of the environment", readJsonObject("--env-options"), {})
     .option("--json", "print JSON lines (as it does without)")
@@ -152,8 +153,8 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
   ])
     .option("--env <name>", "the environment", "airline")
     .option("--actions <file>", "JSON lines {id, task_id?, actions: [{name, kwargs}]}, or - for stdin")
-    .option("--data-dir <folder>", "a database of your own; short for an option of the environment")
-    .option("--tasks <file>", "tasks of your own; short for an option of the environment")
+    .option("--data-dir <folder>", "a database of your own: data_dir of --env-options")
+    .option("--tasks <file>", "tasks of your own: tasks of --env-options")
     .option("--task-id <id>", "the task that a person plays")
     .addOption(new Option("--as <part>", "whose part the person takes").choices(["agent", "user"]).default("agent"))
     .option("--policy <name>", "--as user: who is the agent: gold, a baseline, api:<model>", "gold")
@@ -237,12 +238,13 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     "data search world --check",
     "data arxiv sft --split v3_81:train --output rows.jsonl",
     "data arxiv dpo runs/my-rollouts --output pairs.jsonl",
-    "data airline prm-validate runs/bench-vanilla",
     "data airline db --output airline-data",
     "data airline tasks --check",
     "data airline convert --tasks-py tasks_test.py --output airline-data/tasks.json",
     "data airline split airline-data --output split.json",
     "data airline check airline-data",
+    "data airline hacking runs/my-grpo",
+    "data airline prm-validate runs/bench-vanilla",
   ])
     .argument("<family>", "the environment")
     .argument(

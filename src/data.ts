@@ -78,7 +78,7 @@ export async function runData(family: string, action: string, options: DataOptio
 }
 
 function unknownAction(family: string, action: string): UserError {
-  const actions = dataActions[family] ?? ["sft", "dpo"];
+  const actions = dataActions[family] ?? ["collect", "sft", "dpo"];
   return new UserError(`data ${family} has no action '${action}'; expected one of ${actions.join(", ")}.`);
 }
 

@@ -131,16 +131,18 @@ async function playPerson(
 /** The first split that has the task. */
 async function tasksWith(env: Env, task_id: string, options: Record<string, unknown>): Promise<TaskSet> {
   let problem: unknown = null;
+  let loaded = false;
   for (const split of env.splits) {
     try {
       const tasks = await env.load(split, options);
+      loaded = true;
       if (tasks.ids.includes(task_id)) return tasks;
     } catch (error) {
       problem ??= error; // another split may do without the file that this one lacks
     }
   }
   throw new UserError(
-    `${env.name} has no task '${task_id}' in ${env.splits.join(", ")}.${problem ? ` ${errorText(problem)}` : ""}`,
+    `${env.name} has no task '${task_id}' in ${env.splits.join(", ")}.${loaded ? "" : ` ${errorText(problem)}`}`,
   );
 }
 

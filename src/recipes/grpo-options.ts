@@ -31,7 +31,7 @@ const presetKey = (name: string, values: ConfigValues) =>
     );
 
 export const presetKeys = {
-  dapo: presetKey("DAPO", PRESETS.dapo.trainer),
+  dapo: presetKey("DAPO", { ...PRESETS.dapo.trainer, dynamic_sampling: true }),
   gspo: presetKey("GSPO", PRESETS.gspo.trainer),
   dr_grpo: presetKey("Dr. GRPO", PRESETS.dr_grpo.trainer),
 };

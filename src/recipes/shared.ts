@@ -41,7 +41,10 @@ export const envStem = (env: string): string => basename(env).replace(/\.\w+$/, 
 
 export const envKeys = {
   env: z.string().default("arxiv").describe("An environment's name, or a file that exports one."),
-  env_options: z.record(z.string(), z.unknown()).default({}).describe("Options of the environment."),
+  env_options: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe("Options of the environment: its README lists them."),
 };
 
 export const chatKeys = {

@@ -45,6 +45,11 @@ describe.skipIf(!hasOriginals)("on a user's original data", () => {
   });
 });
 
+test("a user whose endpoint can't be had is told before anything is played", async () => {
+  const user = { strategy: "llm", dotenv: "nowhere/.env" };
+  await expect(airline.load("test", { user })).rejects.toThrow("nowhere/.env: there is no such file.");
+});
+
 const silent = { user: { strategy: "silent" } };
 const optionsOf = (changes: object = {}): AirlineOptions => airlineOptions.parse({ ...silent, ...changes });
 

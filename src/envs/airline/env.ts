@@ -18,6 +18,7 @@ import { type AirlineState, beginState } from "./state.ts";
 import { playReply } from "./step.ts";
 import type { AirlineTask } from "./tasks/task.ts";
 import { airlineTools } from "./tools/index.ts";
+import { asksModel } from "./users/index.ts";
 
 /** Replies a policy has; τ-bench's own agents have as many. */
 const MAX_TURNS = 30;
@@ -33,7 +34,10 @@ export const airlineSpec: EnvSpec<AirlineTask, AirlineState, AirlineOptions> = {
   components: airlineComponents,
   splits: airlineSplits,
   eval_split: "test",
-  load: loadAirlineSplit,
+  load(split, options) {
+    if (asksModel(options.user)) returnSimulator(borrowSimulator(options.user)); // an endpoint that is not set is told now
+    return loadAirlineSplit(split, options);
+  },
 
   async reset(task, { options, trial, signal }) {
     const simulator = borrowSimulator(options.user);

@@ -1,7 +1,14 @@
 // The user's side of an airline dialogue. Source: spec section 6.
 
 export { withoutThinking } from "../thinking.ts";
-export { createUserSimulator, readUserEndpoint, USER_STRATEGIES, type UserOptions, userOptions } from "./options.ts";
+export {
+  asksModel,
+  createUserSimulator,
+  readUserEndpoint,
+  USER_STRATEGIES,
+  type UserOptions,
+  userOptions,
+} from "./options.ts";
 export { readScript, type Script, scriptSchema } from "./script.ts";
 export { openScripted, type ScriptedState, stepScripted } from "./scripted.ts";
 export {

@@ -56,6 +56,10 @@ export const userOptions = z.strictObject({
 });
 export type UserOptions = z.output<typeof userOptions>;
 
+/** Whether an endpoint answers for this user. */
+export const asksModel = ({ strategy }: UserOptions): boolean =>
+  (CHAT_STRATEGIES as readonly string[]).includes(strategy);
+
 const OWN_NAMES = { base_url: "USER_BASE_URL", api_key: "USER_API_KEY", model: "USER_MODEL" };
 const RESERVED = ["messages", "model", "stream", "n"];
 
