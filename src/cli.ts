@@ -87,6 +87,7 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
 
   add("check", "A quick look at an environment's training data: what there is, what was left out, one prompt", [
     "check --env search",
+    "check --env search --model models/tiny",
     "check --env search --corpus corpus.jsonl --judgements qrels.jsonl --checkpoints checkpoints --json",
   ])
     .addOption(new Option("--env <name>", "the environment").choices(["search"]).default("search"))
@@ -94,10 +95,11 @@ export async function main(argv: readonly string[]): Promise<ExitCode> {
     .option("--corpus <path>", "short for the option corpus")
     .option("--judgements <path>", "short for the option judgements")
     .option("--checkpoints <folder>", "short for the option checkpoints")
+    .option("--model <model>", "load it, and let it answer the prompt that is shown")
     .option("--json", "print the result as JSON")
-    .action(async ({ env: _, envOptions, json = false, ...paths }: CheckFlags) => {
+    .action(async ({ env: _, envOptions, model, json = false, ...paths }: CheckFlags) => {
       const { checkSearch } = await import("./data-search.ts");
-      finish(checkSearch({ ...envOptions, ...paths }), json);
+      finish(await checkSearch({ ...envOptions, ...paths }, model), json);
     });
 
   add("eval", "Judge trajectory logs or run folders, and compare each with the first", [
@@ -313,6 +315,7 @@ interface CheckFlags {
   corpus?: string;
   judgements?: string;
   checkpoints?: string;
+  model?: string;
   json?: boolean;
 }
 

@@ -1,5 +1,7 @@
 import { UserError } from "./core/errors.ts";
 import { describeIssues } from "./core/tool.ts";
+import { parseClues } from "./envs/search/clues.ts";
+import { search } from "./envs/search/env.ts";
 import { buildIndex } from "./envs/search/index/build.ts";
 import { corpusFile } from "./envs/search/index/corpus.ts";
 import { searchOptions } from "./envs/search/options.ts";
@@ -53,10 +55,26 @@ export function worldAction(output: string | undefined, seed: number | undefined
   };
 }
 
-/** What there is to train on, and how it looks. */
-export function checkSearch(env_options: Record<string, unknown>): RunResult {
+/**
+ * What there is to train on, and how it looks.
+ * @param model one that answers the example's prompt; left out: none is loaded
+ */
+export async function checkSearch(env_options: Record<string, unknown>, model?: string): Promise<RunResult> {
   const parsed = searchOptions.safeParse(env_options);
   if (!parsed.success) throw new UserError(`env_options of search: ${describeIssues(parsed.error)}`);
   const check = quickCheck(parsed.data);
-  return { text: quickCheckText(check), json: [check] };
+  if (model === undefined) return { text: quickCheckText(check), json: [check] };
+  const { tryModel } = await import("./check-model.ts"); // with the bridge
+  const tried = await tryModel({ env: search, env_options, split: "train", task_id: check.example.task_id, model });
+  const { clues } = parseClues(tried.reply ?? "", parsed.data.max_clues);
+  return {
+    text: [
+      quickCheckText(check),
+      `--- ${tried.model} answers`,
+      tried.reply ?? "nothing",
+      `--- is read as ${clues.length} clues, reward ${tried.reward ?? "none"}`,
+    ].join("\n"),
+    json: [{ ...check, model: { ...tried, clues } }],
+    exit_code: tried.reply === null || tried.reply === "" ? 1 : 0,
+  };
 }

@@ -12,6 +12,7 @@ import { outputOf } from "../world.ts";
 import { adapterKeys, adapterOf } from "./adapters.ts";
 
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
+import { debugKeys, debugPreset } from "./debug.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
 import { experimentFile, experimentKeys, experimentProblems, mockPreset } from "./experiments.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
@@ -57,6 +58,7 @@ export const grpo: Recipe = defineRecipe({
     "grpo --model models/my-sft --env ./my-env.ts --split train --dr-grpo",
     "grpo --dapo --advantage turn_discount --advantage-alpha-unit turn",
     "grpo --exp prm_lite_lata --mock",
+    "grpo configs/search-qwen3-8b.yaml --debug",
   ],
   config: z.object({
     ...runKeys,
@@ -72,6 +74,7 @@ export const grpo: Recipe = defineRecipe({
       ),
     task_ids: z.array(z.string()).default([]).describe("Only these tasks of the split."),
     ...experimentKeys,
+    ...debugKeys,
     ...presetKeys,
     ...dynamicSamplingKeys,
     ...samplingKeys,
@@ -98,7 +101,7 @@ export const grpo: Recipe = defineRecipe({
     return localPath(tiny ? "configs/grpo-tiny.yaml" : "configs/grpo-arxiv.yaml");
   },
   namedFile: experimentFile,
-  presets: (values) => [...presetsOf(values), ...mockPreset(values)],
+  presets: (values) => [...presetsOf(values), ...mockPreset(values), ...debugPreset(values)],
 
   async run(asked, context) {
     const { progress, world } = context;
@@ -137,7 +140,8 @@ export const grpo: Recipe = defineRecipe({
     try {
       const { trainer, max_turn_tokens, max_episode_tokens, max_context_tokens } = config;
       const budgets = { max_turn_tokens, max_episode_tokens, max_context_tokens, max_length: null };
-      const gold = [...(await longestGold(tasks)), ...(canary ? await longestGold(canary) : [])];
+      const held = config.debug ? [] : [tasks, ...(canary ? [canary] : [])];
+      const gold = (await Promise.all(held.map(longestGold))).flat();
       const { effective } = await preflight(
         python,
         { recipe: "grpo", model, trainer, ...adapter, ...chat, gold, budgets },

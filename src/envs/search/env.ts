@@ -23,6 +23,7 @@ export function searchSpecWith(
     tools: [],
     components: searchComponents,
     splits: searchSplits,
+    eval_split: "eval",
     load: loadTasks,
 
     reset(task, { options }) {

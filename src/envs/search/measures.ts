@@ -29,6 +29,7 @@ export const searchBenchmark: BenchmarkRules = {
     perRound("documents_per_round", "documents"),
     mean("parse_failure_rate", "episodes, each by its rounds", "parse_failure_share"),
   ],
+  unit: (task_id) => task_id.split("/")[0]!, // all rounds of a question
   failure({ metrics, ended_by }) {
     if (ended_by === "error" || ended_by === "timeout") return "failed_with_error";
     return metrics.parse_failure_share === 1 ? "failed_unreadable" : "failed_finding_nothing_new";
