@@ -153,6 +153,12 @@ describe("a list of actions", () => {
     ]);
   });
 
+  test("without data nothing is played, and that is said once", async () => {
+    await expect(actions([{ actions: [lookUp("x")] }, { actions: [] }], { dataDir: folder })).rejects.toThrow(
+      /flights\.json: there is no such file/,
+    );
+  });
+
   test("is nothing that other environments have", async () => {
     const file = join(folder, "none.jsonl");
     await expect(run({ env: "arxiv", actions: file })).rejects.toThrow(/arxiv has no lists of actions/);

@@ -80,6 +80,11 @@ describe("tables of airline.md 9", () => {
     },
   );
 
+  test("9.2 a matrix in which no token counts is a loss of 0, however it is aggregated (LS-01)", () => {
+    for (const mode of ["token-mean", "seq-mean-token-sum", "seq-mean-token-mean", "seq-mean-token-sum-norm"] as const)
+      expect(aggregateLoss([[1, 2], [3]], [[0, 0], [0]], mode)).toBe(0);
+  });
+
   test.each(tables.discount)("9.3 $mask", ({ mask, w, lata }) => {
     close(shaped(mask, { advantage: "turn_discount" }), w);
     close(shaped(mask, { advantage: "lata" }), lata);

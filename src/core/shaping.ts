@@ -93,7 +93,10 @@ export function tokenKl(estimator: "k3" | "squared", logp: number, ref: number):
 
 export type Aggregation = "token-mean" | "seq-mean-token-sum" | "seq-mean-token-mean" | "seq-mean-token-sum-norm";
 
-/** A matrix of token losses as one number (airline.md 9.2). Rows may differ in length; the longest is their width. */
+/**
+ * A matrix of token losses as one number (airline.md 9.2); 0 where no token counts. Rows may differ in length; the
+ * longest is their width.
+ */
 export function aggregateLoss(
   losses: readonly (readonly number[])[],
   mask: readonly (readonly number[])[],
@@ -102,6 +105,7 @@ export function aggregateLoss(
   const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0);
   const sums = losses.map((row, i) => sum(row.map((loss, t) => loss * mask[i]![t]!)));
   const lengths = mask.map(sum);
+  if (sum(lengths) === 0) return 0;
   if (mode === "token-mean") return sum(sums) / sum(lengths);
   if (mode === "seq-mean-token-sum") return sum(sums) / lengths.filter((length) => length > 0).length;
   if (mode === "seq-mean-token-mean") return sum(sums.map((total, i) => total / (lengths[i]! + 1e-8))) / sums.length;

@@ -4,6 +4,7 @@ import { playLine } from "./actions.ts";
 import { parseJson } from "./data/python-json.ts";
 import { isDict, type PyValue } from "./data/python-values.ts";
 import { stateSha256 } from "./data/state-hash.ts";
+import { databaseOf } from "./database.ts";
 import { findAirlineTask } from "./known-tasks.ts";
 import { type AirlineOptions, airlineOptions } from "./options.ts";
 import { renderReply } from "./protocol/hermes.ts";
@@ -13,9 +14,13 @@ import { airlineToolNamed, airlineTools } from "./tools/index.ts";
 // How this family is played from the command line: lists of actions, and a person on either side.
 
 export const airlinePlay = {
-  /** What plays a line of actions; options as `env_options` are written. It throws UserErrors about the line. */
+  /**
+   * What plays a line of actions; options as `env_options` are written. It throws UserErrors about the line.
+   * @throws UserError for data that can't be loaded: no line could be played
+   */
   actions(options: unknown) {
     const parsed = airlineOptions.parse(options);
+    databaseOf(parsed);
     return (line: string) => playLine(line, parsed);
   },
   reply: typedReply,

@@ -64,7 +64,7 @@ export function withCoverage(split: SplitFile, covers: (id: number) => boolean):
 export function readSplitFile(path: string): SplitFile {
   let value: unknown;
   try {
-    value = JSON.parse(readFileSync(path, "utf8"));
+    value = JSON.parse(readFileSync(path, "utf8").replace(/^\ufeff/, ""));
   } catch (error) {
     throw pathProblem(error, path) ?? new UserError(`${path}: it is no JSON: ${errorText(error)}.`);
   }

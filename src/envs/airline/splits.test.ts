@@ -53,6 +53,7 @@ describe("split.json", () => {
   test("is written as it is read", () => {
     const path = write("split.json", splitFileText(split));
     expect(readSplitFile(path)).toEqual(split);
+    expect(readSplitFile(write("bom.json", `\ufeff${JSON.stringify(split)}`))).toEqual(split);
     expect(readFileSync(path, "utf8")).toBe(
       '{"seen_task_ids":[1,2,3,4,6,7,8,9],"unseen_task_ids":[0,5],"split_strategy":"stratified_by_stride",' +
         '"total_tasks":10,"covered_seen":[1,3,7,9],"uncovered_seen":[2,4,6,8]}\n',

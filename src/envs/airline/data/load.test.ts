@@ -32,6 +32,13 @@ test("a folder is loaded with all that stands in it: unknown fields, spelling of
   expect(() => (first as Map<string, unknown>).set("origin", "LAX")).toThrow("never changed");
 });
 
+test("a file in another encoding is refused, and none of its names is changed without a word", () => {
+  const dir = folder("latin");
+  const text = airlineDbFiles(smallDb())["users.json"]!.replace("Halvorsen", "Halvørsen");
+  writeFileSync(join(dir, "users.json"), Buffer.from(text, "latin1"));
+  expect(() => loadAirlineDb(dir)).toThrow(/users\.json: it is not UTF-8 text/);
+});
+
 test("what is written is loaded back as the same data", () => {
   const dir = join(root, "round");
   writeAirlineDb(dir, smallDb());

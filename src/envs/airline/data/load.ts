@@ -6,6 +6,7 @@ import { type AirlineDb, makeAirlineDb, TABLES, type Table } from "./db.ts";
 import { JsonError, lineAndColumn, parseJson } from "./python-json.ts";
 import { isDict, type PyDict, type PyValue, toPlain, typeName } from "./python-values.ts";
 import { flightSchema, reservationSchema, userSchema } from "./types.ts";
+import { utf8 } from "./utf8.ts";
 
 const SCHEMAS: Record<Table, z.ZodType> = {
   flights: flightSchema,
@@ -42,7 +43,7 @@ export function sharedAirlineDb(dir: string): AirlineDb {
 
 function loadTable(dir: string, table: Table): ReadonlyMap<string, PyDict> {
   const path = join(dir, `${table}.json`);
-  const text = readTable(path);
+  const text = utf8(readTable(path), path);
   let parsed: unknown;
   try {
     parsed = parseJson(text);
@@ -56,9 +57,9 @@ function loadTable(dir: string, table: Table): ReadonlyMap<string, PyDict> {
   return parsed as ReadonlyMap<string, PyDict>;
 }
 
-function readTable(path: string): string {
+function readTable(path: string): Buffer {
   try {
-    return readFileSync(path, "utf8").replace(/^\ufeff/, "");
+    return readFileSync(path);
   } catch (error) {
     const problem = pathProblem(error, path);
     throw problem

@@ -6,6 +6,7 @@ import { pathProblem, UserError } from "../../../core/errors.ts";
 import type { AirlineDb } from "../data/db.ts";
 import { JsonError, lineAndColumn, parseJson } from "../data/python-json.ts";
 import { isList, type PyValue } from "../data/python-values.ts";
+import { utf8 } from "../data/utf8.ts";
 import { databaseOf } from "../database.ts";
 import type { AirlineOptions } from "../options.ts";
 import { airlineToolNamed, airlineTools } from "../tools/index.ts";
@@ -74,7 +75,7 @@ export function readTaskFile(path: string, db: AirlineDb): AirlineTask[] {
 }
 
 function readJsonList(path: string): readonly PyValue[] {
-  const text = readText(path);
+  const text = utf8(readBytes(path), path);
   try {
     const value = parseJson(text);
     if (isList(value) && value.length > 0) return value;
@@ -84,11 +85,6 @@ function readJsonList(path: string): readonly PyValue[] {
   }
   throw new UserError(`${path}: expected a list of tasks, with at least one.`);
 }
-
-const readText = (path: string): string =>
-  readBytes(path)
-    .toString("utf8")
-    .replace(/^\ufeff/, "");
 
 function readBytes(path: string): Buffer {
   try {

@@ -101,6 +101,7 @@ test("what is too long or too deep has an answer all the same", () => {
   const deep = "Error: too many nested parentheses (<string>, line 1)";
   expect(answer(`${"(".repeat(300)}1${")".repeat(300)}`)).toBe(deep);
   expect(answer(`${"-".repeat(100_000)}1`)).toBe(deep);
+  expect(answer(`1${"()".repeat(100_000)}`)).toBe("Error: 'int' object is not callable");
   expect(answer("7".repeat(5000))).toMatch(/^Error: Exceeds the limit \(4300 digits\)/);
   expect(answer(Array(20_000).fill("1").join("+"))).toBe("20000.0");
 });

@@ -100,16 +100,18 @@ class Parser {
   }
 
   private atom(): Term {
-    let term = this.plainAtom();
-    // `2(3)` is a call to Python: the text is good, and fails when it is computed.
+    const callee = this.plainAtom();
+    // `2(3)` is a call to Python: the text is good, and fails when it is computed, so further brackets behind it don't
+    // matter.
+    let isCall = false;
     while (this.tokens[this.at] === "(") {
-      const callee = term;
       this.brackets();
-      term = () => {
-        throw new PythonError(`'${callee() instanceof PyFloat ? "float" : "int"}' object is not callable`);
-      };
+      isCall = true;
     }
-    return term;
+    if (!isCall) return callee;
+    return () => {
+      throw new PythonError(`'${callee() instanceof PyFloat ? "float" : "int"}' object is not callable`);
+    };
   }
 
   private plainAtom(): Term {

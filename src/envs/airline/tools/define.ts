@@ -90,12 +90,15 @@ function className(name: string): string {
   return name.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 
+/** Levels of a record above an argument that it holds, and some more: with it in, it must still be written and hashed. */
+const LEVELS_ABOVE = 8;
+
 /**
  * Arguments by name, copied: what a tool stores is never the caller's own list.
  * @throws PythonError for the first unknown one in the caller's order, else for all that are missing.
  */
 function bind<Name extends string>(tool: string, names: readonly Name[], kwargs: unknown): Arguments<Name> {
-  const given = fromPlain(kwargs);
+  const given = fromPlain(kwargs, LEVELS_ABOVE);
   const invoke = `${className(tool)}.invoke()`;
   if (!isDict(given)) throw new PythonError(`${invoke} argument after ** must be a mapping, not ${typeName(given)}`);
   for (const key of given.keys())

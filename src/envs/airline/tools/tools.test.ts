@@ -30,6 +30,20 @@ function play(calls: [string, object][], from: DataState = start): { state: Data
 /** Arguments as a model writes them: JSON, in which 50 and 50.0 differ. */
 const json = (text: string) => parseJson(text);
 
+test("what a tool stores can be written and hashed, however deep it is; what is deeper is refused", () => {
+  const certificate = (levels: number) =>
+    runAction(start, {
+      name: "send_certificate",
+      kwargs: json(`{"user_id": "noor_halvorsen_4821", "amount": ${"[".repeat(levels)}${"]".repeat(levels)}}`),
+    });
+  for (let levels = 485; levels < 500; levels++) {
+    const { state, observation, failed } = certificate(levels);
+    expect(observation).toMatch(failed ? /^Error: maximum recursion depth exceeded$/ : /^Certificate /);
+    expect(stateSha256(state)).toMatch(/^[0-9a-f]{64}$/);
+  }
+  expect([certificate(485).failed, certificate(499).failed]).toEqual([false, true]);
+});
+
 const booking = {
   user_id: "noor_halvorsen_4821",
   origin: "SFO",

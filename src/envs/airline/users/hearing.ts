@@ -46,9 +46,13 @@ const COMPLETION = new RegExp(
     `\\bi(?:'ve| have) (?:now |just )?(?:successfully )?${DONE}|successfully ${DONE}|\\ball (?:set|done)\\b`,
 );
 
-/** Lower case, plain apostrophes, no commas within numbers, no thinking. */
+/** Nobody listens any longer. Some patterns take time with the square of the length: 1 MB would take minutes. */
+const MOST_CHARACTERS = 20_000;
+
+/** Lower case, plain apostrophes, no commas within numbers, no thinking; the first 20,000 characters of it. */
 export function readable(agent_text: string): string {
   return withoutThinking(agent_text)
+    .slice(0, MOST_CHARACTERS)
     .toLowerCase()
     .replaceAll("’", "'")
     .replace(/(?<=\d),(?=\d)/g, "");

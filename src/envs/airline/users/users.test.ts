@@ -8,6 +8,15 @@ import { askedSlots, sentencesOf } from "./slots.ts";
 import { STOP_TOKEN } from "./types.ts";
 import { FOREIGN_GREETINGS, fnv1a, SLOT_LABELS, WORDINGS } from "./wordings.ts";
 
+test.each(["where ", "against ", "would you like me to ", "transfer ", "bag "])(
+  "a text of a million characters is heard as soon as another: %s",
+  (part) => {
+    const began = performance.now();
+    expect(hear(`${part.repeat(1e6 / part.length)}?`).text.length).toBeLessThanOrEqual(20_000);
+    expect(performance.now() - began).toBeLessThan(5_000); // without a limit it is minutes
+  },
+);
+
 describe("slot questions", () => {
   test.each<[string, Slot[]]>([
     ["May I have your user id?", ["user_id"]],
