@@ -474,7 +474,13 @@ function addRecipe(target: Command, recipe: Recipe, { argv, command, ending, fin
       flags: given,
       presets: recipe.presets,
     });
-    const context = { command, dry_run: options.dryRun === true, progress, given: loaded.given };
+    const context = {
+      command,
+      dry_run: options.dryRun === true,
+      progress,
+      given: loaded.given,
+      flags: new Set(Object.keys(given)),
+    };
     const processes = typeof options.nproc === "string" ? readProcesses(options.nproc) : 1;
     const result =
       processes > 1

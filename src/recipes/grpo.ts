@@ -124,7 +124,12 @@ export const grpo: Recipe = defineRecipe({
       ...(given.advantage === "turn_scores" ? await scoreProblems(tasks) : []),
     ]);
     const { guards, canary } = await guardsOf(given, planned.given, env, tasks);
-    const validation = await validationOf(given, planned.given, env, tasks);
+    const validation = await validationOf(
+      given,
+      { given: planned.given, flags: context.flags ?? new Set() },
+      env,
+      tasks,
+    );
     const { max_steps } = given.trainer;
     const steps = typeof max_steps === "number" && max_steps > 0 ? max_steps : null;
     const stages = planCurriculum(given.curriculum, tasks, steps);

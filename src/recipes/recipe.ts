@@ -12,6 +12,8 @@ export interface RunContext {
   progress: Progress;
   /** Keys that the user set, in a file or by flag. */
   given: ReadonlySet<string>;
+  /** Those of them on the command line; left out: none is known to be. */
+  flags?: ReadonlySet<string>;
   /** This process's place among those of the run. */
   world: World;
 }

@@ -16,9 +16,9 @@ const sampling = {
   max_context_tokens: null,
 };
 
-function plan(values: Record<string, unknown>, env_options: Record<string, unknown> = {}) {
-  const config = { ...z.object(validationKeys).strict().parse(values), env_options };
-  return validationOf(config, new Set(Object.keys(values)), guess, trained);
+function plan(values: Record<string, unknown>, flags: readonly string[] = []) {
+  const config = { ...z.object(validationKeys).strict().parse(values), env_options: {} };
+  return validationOf(config, { given: new Set(Object.keys(values)), flags: new Set(flags) }, guess, trained);
 }
 
 test("nothing is validated by default", async () => {
@@ -43,7 +43,9 @@ test.each([
 });
 
 test("it can be switched off over a config that has it", async () => {
-  expect(await plan({ validate_steps: null, validate_split: "test" })).toBeNull();
+  const off = { validate_steps: null, validate_split: "test" };
+  expect(await plan(off)).toBeNull();
+  await expect(plan(off, ["validate_split"])).rejects.toThrow(/validate_split is set, but nothing is validated/);
 });
 
 test("options of an evaluation go over those of training, and are checked", async () => {
@@ -51,7 +53,12 @@ test("options of an evaluation go over those of training, and are checked", asyn
   const tasks = await arxiv.load("dev");
   const validate = (validate_env_options: Record<string, unknown>) => {
     const config = z.object(validationKeys).parse({ validate_steps: 1, validate_env_options });
-    return validationOf({ ...config, env_options: { prompt: "minimal" } }, new Set(), arxiv, tasks);
+    return validationOf(
+      { ...config, env_options: { prompt: "minimal" } },
+      { given: new Set(), flags: new Set() },
+      arxiv,
+      tasks,
+    );
   };
   const [full, minimal] = await Promise.all([validate({ prompt: "full" }), validate({ parser: "lenient" })]);
   const [long, short] = await Promise.all(

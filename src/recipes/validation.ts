@@ -46,20 +46,21 @@ const IDLE_KEYS = ["validate_split", "validate_samples", "validate_max_turns", "
 
 /**
  * The validation that a config asks for; null: none.
- * @param given Keys that the user set.
+ * @param keys those that the user set, and of them those by flag
  * @param trained The split that is trained on.
  * @throws UserError for a key that would be ignored, and for a split or options that do not fit.
  */
 export async function validationOf(
   config: ValidationConfig,
-  given: ReadonlySet<string>,
+  { given, flags }: Record<"given" | "flags", ReadonlySet<string>>,
   env: Env,
   trained: TaskSet,
 ): Promise<PlannedValidation | null> {
   const { validate_steps: steps, validate_samples: samples, validate_max_turns: max_turns } = config;
   if (steps === null) {
-    const off = given.has("validate_steps"); // switched off on purpose: the rest may stay in the config
-    const idle = off ? undefined : IDLE_KEYS.find((key) => given.has(key));
+    // Over a config that has it validation can be switched off, as --mock does, and the config's other keys stay.
+    const heard = given.has("validate_steps") ? flags : given;
+    const idle = IDLE_KEYS.find((key) => heard.has(key));
     if (idle) throw new UserError(`${idle} is set, but nothing is validated. Set --validate-steps, or leave it out.`);
     return null;
   }
