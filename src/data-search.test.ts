@@ -70,7 +70,7 @@ describe("data search world", () => {
   test.each([
     [["world", "x.jsonl"], /takes no files/],
     [["world", "--split", "train"], /takes no --split/],
-    [["worlds"], /expected one of index, world, sft, dpo/],
+    [["worlds"], /expected one of index, world, collect, sft, dpo/],
   ])("%j", async (argv, message) => {
     const { code, stderr } = await run("data", "search", ...argv);
     expect([code, stderr]).toEqual([2, expect.stringMatching(message)]);
