@@ -9,24 +9,34 @@ began=$(date +%s)
 options='{"prompt":{"mode":"date-only","tools":false},"protocol":{"tool_response_max_chars":256}}' # as MOCK in experiments.ts
 # Short ones: two sets of seen tasks, the first of which --mock trains on, and one of unseen tasks.
 tasks=synth-16,synth-31,synth-38,synth-44,synth-13,synth-17,synth-24,synth-36,synth-15,synth-35,synth-40,synth-45
-trestle() { node --import tsx src/cli.ts "$@"; }
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" # experiments run side by side, a core each
+trestle() { node --import tsx src/cli.ts "$@" --runs-dir "$runs"; }
 done_already() { [ -f "$runs/$1/manifest.json" ] && grep -q '"status": "completed"' "$runs/$1/manifest.json"; }
 told() { echo "airline-chain: $1, after $(($(date +%s) - began)) s"; }
+experiment() { # NAME
+  done_already "$1" || trestle grpo --exp "$1" --mock --model "$runs/sft/final" --seed "${SEED:-42}" --name "$1"
+  done_already "bench-$1" || trestle bench --policy "model:$runs/$1/final" --env airline --env-options "$options" \
+    --split test --task-ids $tasks --repeat 2 --temperature 0.7 --top-p 0.9 --max-turns 12 --max-turn-tokens 128 \
+    --max-episode-tokens 1024 --max-context-tokens 4096 --name "bench-$1"
+}
 
-[ -f "$runs/teacher/summary.json" ] ||
-  trestle collect --env airline --policy gold --env-options "$options" --runs-dir "$runs" --name teacher
+mkdir -p "$runs"
+[ -f "$runs/teacher/summary.json" ] || trestle collect --env airline --policy gold --env-options "$options" --name teacher
 told "teacher collected"
 done_already sft || trestle sft --env airline --rows "$runs/teacher/train.jsonl" --max-length 1300 \
-  --max-steps "${SFT_STEPS:-40}" --no-verify --runs-dir "$runs" --name sft
+  --max-steps "${SFT_STEPS:-40}" --no-verify --name sft
 told "SFT done"
-for exp in vanilla turn_discount lata prm_lite prm_lite_lata; do
-  done_already "$exp" ||
-    trestle grpo --exp $exp --mock --model "$runs/sft/final" --seed "${SEED:-42}" --runs-dir "$runs" --name $exp
-  done_already "bench-$exp" || trestle bench --policy "model:$runs/$exp/final" --env airline --env-options "$options" \
-    --split test --task-ids $tasks --repeat 2 --temperature 0.7 --top-p 0.9 --max-turns 12 --max-turn-tokens 128 \
-    --max-episode-tokens 1024 --max-context-tokens 4096 --runs-dir "$runs" --name "bench-$exp"
-  told "$exp trained and measured"
+for pair in "vanilla turn_discount" "lata prm_lite" prm_lite_lata; do
+  started=
+  for exp in $pair; do
+    experiment "$exp" >"$runs/$exp.log" 2>&1 &
+    started="$started $!"
+  done
+  for process in $started; do
+    wait "$process" || { echo "airline-chain: failed, see $runs/*.log" >&2; exit 1; }
+  done
+  told "$pair trained and measured"
 done
-trestle eval --env airline "$runs"/bench-vanilla "$runs"/bench-turn_discount "$runs"/bench-lata "$runs"/bench-prm_lite \
-  "$runs"/bench-prm_lite_lata --output "$runs/ablation"
+node --import tsx src/cli.ts eval --env airline "$runs"/bench-vanilla "$runs"/bench-turn_discount "$runs"/bench-lata \
+  "$runs"/bench-prm_lite "$runs"/bench-prm_lite_lata --output "$runs/ablation"
 told "ablation written to $runs/ablation"
