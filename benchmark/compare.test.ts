@@ -46,6 +46,7 @@ test.each([
   ["a base without the baseline", ["--base", base, "--checkpoint", other], /base is set without baseline/],
   ["a checkpoint that is not there", ["--checkpoint", join(folder, "othre")], /Did you mean .*other/],
   ["one checkpoint twice", ["--checkpoint", other, `${other}/`], /names .* twice/],
+  ["two that would share a folder", ["--checkpoint", "a/b", "a-b"], /a-b would have the same folder of plays/],
   ["a base that nobody names", ["--baseline", "--checkpoint", other], /no checkpoint names a base/],
 ])("%s is refused before a model loads", { timeout: LONG }, async (_, flags, message) => {
   const { code, stderr } = await runCommand("compare", ...env, ...flags, "--output", join(folder, "refused"));

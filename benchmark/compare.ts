@@ -81,10 +81,19 @@ function modelsOf({ baseline, base, checkpoint }: CompareConfig): Named[] {
     .map((dir) => ({ label: dir, model: modelIn(localPath(dir)) }));
   const twice = named.find(({ model }, index) => named.findIndex((other) => other.model === model) < index);
   if (twice) throw new UserError(`checkpoint names ${twice.label} twice.`);
-  const models = baseline ? [{ label: "baseline", model: baseOf(base, named) }, ...named] : named;
+  const models = baseline ? [{ label: BASELINE, model: baseOf(base, named) }, ...named] : named;
+  const one = models.find(
+    ({ label }, place) => models.findIndex((each) => playsOf(each.label) === playsOf(label)) < place,
+  );
+  if (one) throw new UserError(`${one.label} would have the same folder of plays as another model. Copy or rename it.`);
   refuse(models.flatMap(({ model }) => modelProblems(model)));
   return models;
 }
+
+const BASELINE = "baseline";
+
+/** The folder of a model's plays, by what the model is called. */
+const playsOf = (label: string): string => label.replaceAll(/[^\w.-]+/g, "-").replace(/^\.+$/, "here$&");
 
 /** A run's folder means what it trained. */
 function modelIn(dir: string): string {
@@ -137,7 +146,7 @@ function playModel(
 ): ReturnType<typeof playIntoFolder> {
   const { baseline: _, base: __, checkpoint: ___, output: ____, ...play } = config;
   const runs_dir = join(output, "plays");
-  const name = label.replaceAll(/[^\w.-]+/g, "-");
+  const name = playsOf(label);
   const resume = existsSync(join(runs_dir, name, "manifest.json"));
   const own = new Set(Object.keys(rolloutConfig.shape));
   const given = new Set([...context.given].filter((key) => own.has(key)));

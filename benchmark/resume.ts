@@ -84,7 +84,7 @@ export function refuseChanged({ dir, manifest, config }: Resumed, now: Identity)
 function refuseDifferences(dir: string, differences: readonly string[]): void {
   if (differences.length > 0)
     throw new UserError(
-      `${dir} can't go on under other settings: ${differences.join("; ")}. Leave them out, or start a new benchmark with another --name.`,
+      `${dir} can't go on under other settings: ${differences.join("; ")}. Leave them out, or start a new benchmark with another --name (compare: another --output).`,
     );
 }
 

@@ -85,9 +85,7 @@ test("check names the runs that were skipped, shows a prompt, and reads a record
   const { code, stdout } = await run("check", "--env", "search", "--checkpoints", checkpoints);
   expect(code).toBe(0);
   expect(stdout).toMatch(/questions: 60; runs: 178; rounds: \d+; samples: \d+/);
-  expect(stdout).toMatch(
-    /runs skipped: 2\n {2}q003\/run_001: round_001.json: not JSON .*\n {2}q005\/run_002: meta.json: /,
-  );
+  expect(stdout).toMatch(/skipped: 2\n {2}q003\/run_001: round_001.json: not JSON .*\n {2}q005\/run_002: meta.json: /);
   expect(stdout).toMatch(/--- prompt of q\d+\/run_\d+\/round_\d+\nYou are the Executor/);
   expect(stdout).toMatch(/--- is read as [2-5] clues\n {2}\w/);
 });
@@ -122,4 +120,34 @@ test("data search sft: a worked row a sample of the training questions", async (
     "--json",
   );
   expect([code, rows[0]!.rows]).toEqual([0, 310]);
+});
+
+describe("check --model", () => {
+  test("loads the model and reads its answer to the prompt that is shown", async () => {
+    const { code, rows } = await run(
+      "check",
+      "--model",
+      "models/tiny",
+      "--env-options",
+      '{"prompt": "compact"}',
+      "--json",
+    );
+    const { example, model } = rows[0] as { example: { task_id: string }; model: Record<string, unknown> };
+    expect([code, model]).toEqual([
+      0,
+      {
+        model: "models/tiny",
+        task_id: example.task_id,
+        reply: expect.stringMatching(/\S/),
+        reward: expect.any(Number),
+        ended_by: expect.any(String),
+        clues: expect.any(Array),
+      },
+    ]);
+  }, 120_000);
+
+  test("one that is not there is the user's mistake", async () => {
+    const { code, stderr } = await run("check", "--model", join(folder, "nowhere"));
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/nowhere/)]);
+  });
 });

@@ -5,8 +5,8 @@ import { TINY_MODEL } from "./shared.ts";
 // `--debug`: does a config run at all? Two steps with the tiny model, whatever the config is for (search.md 7).
 
 const DEBUG: ConfigValues = {
+  name: null, // not the folder of the run that the config is for
   model: TINY_MODEL,
-  qlora: false,
   max_turn_tokens: 64,
   max_episode_tokens: 256,
   max_context_tokens: null, // what the tiny model can take
@@ -32,6 +32,9 @@ export const debugKeys = {
     ),
 };
 
+/** An adapter stays one, so that the same loss and reference are tried; 4 bits are of no use to the tiny model. */
 export function debugPreset(values: ConfigValues): Preset[] {
-  return values.debug === true ? [{ switch: "debug", values: DEBUG }] : [];
+  if (values.debug !== true) return [];
+  const adapter = values.qlora === true ? { qlora: false, lora: true } : {};
+  return [{ switch: "debug", values: { ...DEBUG, ...adapter } }];
 }

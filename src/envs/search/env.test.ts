@@ -1,7 +1,7 @@
-import { mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { describe, expect, test, vi } from "vitest";
 import { defineEnv } from "../../core/env.ts";
 import { envContract } from "../../core/env-contract.ts";
 import { createRandom } from "../../core/random.ts";
@@ -9,7 +9,9 @@ import { completion, json, startEndpoint } from "../../llm/fixtures/endpoint.ts"
 import { scriptedChecker } from "./checkers/labels.ts";
 import { type Checker, CheckerError } from "./checkers/types.ts";
 import { search, searchSpec, searchSpecWith } from "./env.ts";
+import { searchOptions } from "./options.ts";
 import { renderReply } from "./prompt.ts";
+import { quickCheck } from "./quick-check.ts";
 import type { RoundFacts } from "./types.ts";
 
 envContract(searchSpec, { disjoint: [["train", "eval"]], runs: 60 });
@@ -223,7 +225,50 @@ describe("a user's own data", () => {
     expect((await search.load("train", { corpus: folder })).ids).toHaveLength(1);
   });
 
+  const beir = (queries: object[], qrels: string | null): string => {
+    const other = mkdtempSync(join(tmpdir(), "beir-"));
+    cpSync(join(folder, "corpus.jsonl"), join(other, "corpus.jsonl"));
+    writeFileSync(join(other, "queries.jsonl"), lines(queries));
+    if (qrels !== null) {
+      mkdirSync(join(other, "qrels"));
+      writeFileSync(join(other, "qrels", "test.tsv"), qrels);
+    }
+    return other;
+  };
+  const queries = ["1", "2", "3"].map((_id) => ({ _id, text: `Which is ${_id}?` }));
+
+  test("queries that nobody judged are left out and counted: all they find would be DISCARD", async () => {
+    const corpus = beir(queries, "1\ta\t2\n2\tb\t1\n");
+    expect((await search.load("all", { corpus })).ids).toEqual(["1/round_001", "2/round_001"]);
+    expect(quickCheck(searchOptions.parse({ corpus })).skipped).toEqual([
+      { path: join(corpus, "queries.jsonl"), reason: "1 queries have no judgement." },
+    ]);
+  });
+
+  test.each<[string, () => string, RegExp]>([
+    ["a query twice", () => beir([...queries, queries[0]!], "1\ta\t2\n"), /query '1' is on line 1 and on line 4/],
+    ["qrels of other queries", () => beir(queries, "x\ta\t2\n"), /none of its 3 queries has a judgement/],
+    ["no query", () => beir([], "x\ta\t2\n"), /queries.jsonl holds no query/],
+    ["no judgement, and a checker that goes by them", () => beir(queries, null), /'labels' goes by judgements/],
+  ])("a BEIR folder with %s", async (_, make, message) => {
+    await expect(search.load("train", { corpus: make() })).rejects.toThrow(message);
+  });
+
+  test("a checker without an endpoint is told before anything is played", async () => {
+    for (const name of ["CHECKER_BASE_URL", "LLM_BASE_URL"]) vi.stubEnv(name, "");
+    const dotenv = join(folder, "empty.env");
+    writeFileSync(dotenv, "");
+    try {
+      const options = { checker: { backend: "llm", model: "judge", dotenv } };
+      await expect(search.load("train", options)).rejects.toThrow(/CHECKER_BASE_URL is not set/);
+    } finally {
+      vi.unstubAllEnvs();
+    }
+  });
+
   test.each<[string, object, RegExp]>([
+    ["an index that is not there", { index: join(folder, "nowhere.sqlite") }, /no such file/],
+    ["a reward beyond all bounds", { reward: { local_new: 1e308 } }, /reward.local_new/],
     ["a collection alone", { corpus: join(folder, "corpus.jsonl") }, /set the option 'checkpoints'/],
     ["checkpoints that are not there", { checkpoints: join(folder, "nowhere") }, /no such folder of checkpoints/],
     [

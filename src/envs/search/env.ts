@@ -24,7 +24,11 @@ export function searchSpecWith(
     components: searchComponents,
     splits: searchSplits,
     eval_split: "eval",
-    load: loadTasks,
+    load(split, options) {
+      const tasks = loadTasks(split, options);
+      checkerFor(options); // one that can't work is told before anything is played
+      return tasks;
+    },
 
     reset(task, { options }) {
       const { question_id, question, sub_goal, entities, targets, documents, context, seen_docids } = task;

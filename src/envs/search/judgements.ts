@@ -59,10 +59,10 @@ function readJsonRow(text: string, line: number, file: string): z.output<typeof 
   );
 }
 
-/** query-id, corpus-id, score: 2 and more is IMPORTANT, 1 LOCAL. The first line is the heading. */
+/** query-id, corpus-id, score: 2 and more is IMPORTANT, 1 LOCAL. The first line may be a heading: its score is a word. */
 function readTableRow(text: string, line: number, file: string): z.output<typeof lineSchema> | null {
   const [question_id = "", docid = "", score = "", ...more] = text.trim().split("\t");
-  if (line === 1 && !/^-?\d+$/.test(score)) return null;
+  if (line === 1 && /^\p{L}/u.test(score) && more.length === 0) return null;
   if (question_id === "" || docid === "" || more.length > 0 || !/^-?\d+$/.test(score))
     throw new UserError(`${file}, line ${line}: expected query-id, corpus-id and a whole score, with tabs between.`);
   const label: Label = Number(score) >= 2 ? "IMPORTANT" : Number(score) === 1 ? "LOCAL" : "DISCARD";

@@ -72,7 +72,7 @@ export function quickCheckText(check: QuickCheck): string {
     `questions: ${check.questions}; runs: ${check.runs}; rounds: ${check.rounds}; samples: ${check.samples}`,
     `split: ${side("train")}; ${side("eval")}`,
     `samples with a known way to something new that is important: ${check.solvable}`,
-    `runs skipped: ${skipped.length}`,
+    `skipped: ${skipped.length}`,
     ...skipped.slice(0, SKIPPED_SHOWN).map(({ path, reason }) => `  ${path}: ${reason}`),
     ...(skipped.length > SKIPPED_SHOWN ? [`  and ${skipped.length - SKIPPED_SHOWN} more`] : []),
     "",

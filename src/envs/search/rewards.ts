@@ -15,15 +15,18 @@ export const OUTCOMES = [
 ] as const;
 export type DocumentOutcome = (typeof OUTCOMES)[number];
 
+/** Sums of these stay finite. */
+const amount = z.number().min(-1e6).max(1e6);
+
 /** What a document earns by its label and whether it had been seen before the round. */
 export const rewardTable = z.strictObject({
-  important_new: z.number().default(2.5),
-  important_seen: z.number().default(0.3),
-  local_new: z.number().default(0.3),
-  local_seen: z.number().default(0.1),
-  discard_new: z.number().default(0),
-  discard_seen: z.number().default(-0.1),
-  no_clues: z.number().default(0).describe("A reply without a clue."),
+  important_new: amount.default(2.5),
+  important_seen: amount.default(0.3),
+  local_new: amount.default(0.3),
+  local_seen: amount.default(0.1),
+  discard_new: amount.default(0),
+  discard_seen: amount.default(-0.1),
+  no_clues: amount.default(0).describe("A reply without a clue."),
 });
 export type RewardTable = z.output<typeof rewardTable>;
 

@@ -41,12 +41,14 @@ export interface LoadedSamples {
  * @throws UserError
  */
 export function loadSamples(options: SearchOptions): LoadedSamples {
-  const { checkpoints, queries } = dataPaths(options);
+  const { corpus, index, checkpoints, queries } = dataPaths(options);
+  for (const path of [corpus, index])
+    if (path !== null && !existsSync(path)) throw new UserError(`${shown(path)}: there is no such file.`);
   if (checkpoints === null && queries === null)
     throw new UserError(
       "There is nothing to sample from: set the option 'checkpoints', or name a BEIR folder as 'corpus'.",
     );
-  const found = checkpoints === null ? ofQueries(queries!) : ofCheckpoints(checkpoints, options);
+  const found = checkpoints === null ? ofQueries(queries!, options) : ofCheckpoints(checkpoints, options);
   if (found.samples.length === 0)
     throw new UserError(
       `${checkpoints ?? queries} has no sample: no SEARCH round has ${options.min_clues_per_round} clues. Lower min_clues_per_round.`,
@@ -78,31 +80,56 @@ function ofCheckpoints(path: string, options: SearchOptions): FoundSamples {
 const id = z.union([z.string().min(1), z.number().transform(String)]);
 const querySchema = z.object({ _id: id, text: z.string().min(1) });
 
-/** A question that nobody has played: one sample, its first round. */
-function ofQueries(path: string): FoundSamples {
+/**
+ * Questions that nobody has played: one sample each, its first round. Where judgements label, questions without one are
+ * left out: all that they find would be DISCARD.
+ */
+function ofQueries(path: string, options: SearchOptions): FoundSamples {
+  const judgements = options.checker.backend === "labels" ? judgementsOf(options) : null;
   const lines = readLines(path);
-  const samples = [...lines].map(({ line, text }): Sample => {
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch (error) {
-      throw new UserError(`${path}, line ${line}: not JSON (${errorText(error)}).`);
-    }
-    const parsed = querySchema.safeParse(value);
-    if (!parsed.success) throw new UserError(`${path}, line ${line}: ${describeIssues(parsed.error)}.`);
-    const { _id, text: question } = parsed.data;
+  const known = new Map<string, number>();
+  const all = [...lines].map(({ line, text }): Sample => {
+    const { _id, text: question } = readQuery(text, `${path}, line ${line}`);
+    const before = known.get(_id);
+    if (before !== undefined) throw new UserError(`${path}: query '${_id}' is on line ${before} and on line ${line}.`);
+    known.set(_id, line);
     const context = { ...EMPTY_TABLES, question_id: _id, question, sub_goal: question, seen_docids: [] };
     return { id: `${_id}/round_001`, round: 1, context, clues: [], previous_clues: [] };
   });
-  const questions = samples.map(({ context }) => ({ question_id: context.question_id, solved: true, mean_rounds: 1 }));
+  const samples = judgements ? all.filter(({ context }) => judgements.has(context.question_id)) : all;
+  const left_out = all.length - samples.length;
+  if (samples.length === 0)
+    throw new UserError(
+      all.length === 0
+        ? `${path} holds no query.`
+        : `${path}: none of its ${all.length} queries has a judgement. Do the qrels name other ids?`,
+    );
+  const questions = samples.map(({ context: { question_id, question } }) => ({
+    question_id,
+    question,
+    solved: true,
+    mean_rounds: 1,
+  }));
   return {
     samples,
     questions,
     runs: 0,
     rounds: samples.length,
-    skipped: [],
+    skipped: left_out === 0 ? [] : [{ path: shown(path), reason: `${left_out} queries have no judgement.` }],
     sources: { [shown(path)]: lines.sha256() },
   };
+}
+
+function readQuery(text: string, place: string): z.output<typeof querySchema> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new UserError(`${place}: not JSON (${errorText(error)}).`);
+  }
+  const parsed = querySchema.safeParse(value);
+  if (!parsed.success) throw new UserError(`${place}: ${describeIssues(parsed.error)}.`);
+  return parsed.data;
 }
 
 interface Loaded extends LoadedTasks<SearchTask> {

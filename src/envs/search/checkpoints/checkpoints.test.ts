@@ -206,8 +206,9 @@ describe("samples", () => {
 });
 
 describe("split", () => {
-  const question = (question_id: string, solved: boolean, mean_rounds: number) => ({
+  const question = (question_id: string, solved: boolean, mean_rounds: number, text = `Question ${question_id}?`) => ({
     question_id,
+    question: text,
     solved,
     mean_rounds,
   });
@@ -239,6 +240,17 @@ describe("split", () => {
     });
   });
 
+  test("one question under several ids is on one side", () => {
+    const questions = [
+      question("a", false, 2, "Who made it?"),
+      question("b", true, 5),
+      question("c", true, 1, "who  made it? "),
+      question("d", true, 3),
+    ];
+    expect(splitQuestions(questions, 0.75)).toEqual({ eval: ["a", "c"], train: ["b", "d"] });
+    expect(() => splitQuestions([questions[0]!, questions[2]!], 0.8)).toThrow(/one question under several ids/);
+  });
+
   test("both sides together are all questions, and share none", () => {
     fc.assert(
       fc.property(
@@ -250,7 +262,7 @@ describe("split", () => {
         fc.double({ min: 0.5, max: 0.99, noNaN: true }),
         (list, ratio) => {
           const sides = splitQuestions(
-            list.map((item) => question(...item)),
+            list.map(([id, solved, rounds], place) => question(id, solved, rounds, String(place))),
             ratio,
           );
           expect([...sides.train, ...sides.eval].sort()).toEqual(list.map(([id]) => id).sort());

@@ -74,6 +74,7 @@ export function byQuestion(runs: readonly RecordedRun[]): QuestionRuns[] {
 
 export interface Difficulty {
   question_id: string;
+  question: string;
   solved: boolean;
   mean_rounds: number;
 }
@@ -81,6 +82,7 @@ export interface Difficulty {
 export function difficultyOf({ question_id, runs }: QuestionRuns): Difficulty {
   return {
     question_id,
+    question: runs[0]!.meta.question,
     solved: runs.some(({ meta }) => meta.solved),
     mean_rounds: runs.reduce((sum, { rounds }) => sum + rounds.length, 0) / runs.length,
   };
@@ -88,7 +90,7 @@ export function difficultyOf({ question_id, runs }: QuestionRuns): Difficulty {
 
 /**
  * Splits by question: the hardest ones (no run solved it, then most rounds on average, then by id) are kept for
- * evaluation, until it holds 1 − `train_ratio` of them.
+ * evaluation, until it holds 1 − `train_ratio` of them. One question under several ids is on one side.
  * @throws UserError where a side would be empty
  */
 export function splitQuestions(
@@ -105,6 +107,21 @@ export function splitQuestions(
       `${questions.length} question${questions.length === 1 ? "" : "s"} with samples can't be split: train_ratio ${train_ratio} keeps ${wanted} for ` +
         "evaluation, and training needs one too. Record more questions, or raise train_ratio.",
     );
-  const ids = hardest.map(({ question_id }) => question_id);
-  return { eval: ids.slice(0, wanted), train: ids.slice(wanted) };
+  const groups = new Map<string, string[]>();
+  for (const { question_id, question } of hardest) {
+    const text = asAsked(question);
+    const group = groups.get(text);
+    if (group) group.push(question_id);
+    else groups.set(text, [question_id]);
+  }
+  const sides: { train: string[]; eval: string[] } = { train: [], eval: [] };
+  for (const ids of groups.values()) sides[sides.eval.length < wanted ? "eval" : "train"].push(...ids);
+  if (sides.train.length === 0)
+    throw new UserError(`${questions.length} questions can't be split: they are one question under several ids.`);
+  return sides;
+}
+
+/** A question's text without what makes it no other question. */
+function asAsked(question: string): string {
+  return question.normalize("NFKC").toLowerCase().replace(/\s+/g, " ").trim();
 }

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, mkdirSync, openSync, renameSync, rmSync, statSync } from "node:fs";
+import { closeSync, fsyncSync, mkdirSync, openSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
 import { dirname } from "node:path";
 import { errorText, pathProblem, UserError } from "../../../core/errors.ts";
 import { readCorpus } from "./corpus.ts";
@@ -28,7 +28,13 @@ export interface BuildOptions {
  * @throws UserError for a collection that can't be read, has no document, or has a docid twice
  */
 export function buildIndex(corpus: string, output: string, options: BuildOptions = {}): BuiltIndex {
-  mkdirSync(dirname(output), { recursive: true });
+  if (isSameFile(corpus, output))
+    throw new UserError(`${output} is the collection itself, and the index would replace it. Choose another output.`);
+  try {
+    mkdirSync(dirname(output), { recursive: true });
+  } catch (error) {
+    throw pathProblem(error, dirname(output)) ?? error;
+  }
   const temporary = `${output}.${randomUUID().slice(0, 8)}.tmp`;
   try {
     const db = openDatabase(temporary);
@@ -50,6 +56,14 @@ export function buildIndex(corpus: string, output: string, options: BuildOptions
     throw pathProblem(error, output) ?? error;
   } finally {
     rmSync(temporary, { force: true });
+  }
+}
+
+function isSameFile(path: string, other: string): boolean {
+  try {
+    return realpathSync(path) === realpathSync(other);
+  } catch {
+    return false; // one of them is not there
   }
 }
 

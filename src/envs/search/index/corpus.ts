@@ -8,13 +8,16 @@ import type { CorpusDocument } from "../types.ts";
 
 // A collection of documents: JSON lines {docid, title, text}, or as BEIR writes them, {_id, title, text}.
 
-const id = z.union([z.string().min(1), z.number().transform(String)]);
+/** Half of a surrogate pair can't be stored: it becomes U+FFFD. */
+const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, "\ufffd");
+
+const id = z.union([z.string().min(1).transform(wellFormed), z.number().transform(String)]);
 const documentSchema = z
   .object({
     docid: id.optional(),
     _id: id.optional(),
-    title: z.string().nullish(),
-    text: z.string(),
+    title: z.string().transform(wellFormed).nullish(),
+    text: z.string().transform(wellFormed),
   })
   .refine(({ docid, _id }) => docid !== undefined || _id !== undefined, "it has neither docid nor _id");
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Database from "better-sqlite3";
@@ -194,6 +194,34 @@ describe("a file", () => {
   test("of another collection is refused", () => {
     expect(() => openIndex(output, corpusOf([{ docid: "x", text: "y" }]))).toThrow(/index of another collection/);
     expect(openIndex(output, null).documents).toBe(3);
+  });
+
+  test("that was damaged is told as such, not as a query's fault", () => {
+    const path = join(folder, "damaged.sqlite");
+    buildIndex("data/search/corpus.jsonl", path);
+    const bytes = readFileSync(path);
+    for (const share of [0, 0.1, 0.9, 0.9999]) {
+      writeFileSync(path, bytes.subarray(0, Math.floor(share * bytes.length)));
+      expect(() => openIndex(path, null)).toThrow(/is no index of a collection .* Build it again/);
+    }
+    writeFileSync(path, bytes.fill(0, bytes.length >> 2, (3 * bytes.length) >> 2));
+    const index = openIndex(path, null, "damaged.sqlite");
+    expect(() => index.search("river", 5)).toThrow(/^damaged.sqlite can't be read .* Build the index again/);
+  });
+
+  test("never replaces the collection, and says where it can't be written", () => {
+    const before = readFileSync(corpus);
+    symlinkSync(corpus, join(folder, "link.jsonl"));
+    for (const place of [corpus, join(folder, "link.jsonl")])
+      expect(() => buildIndex(corpus, place)).toThrow(/is the collection itself/);
+    expect(readFileSync(corpus)).toEqual(before);
+    expect(() => buildIndex(corpus, join(corpus, "x.sqlite"))).toThrow(UserError);
+  });
+
+  test("half an emoji is U+FFFD in a document (BR-23), so a docid is found again", () => {
+    const index = indexInMemory(corpusOf(['{"docid": "a\\ud83d", "text": "amber\\ud83d"}']));
+    expect(index.search("amber", 1)).toMatchObject([{ docid: "a\ufffd", text: "amber\ufffd" }]);
+    expect(index.document("a\ufffd")).not.toBeNull();
   });
 
   test.each([

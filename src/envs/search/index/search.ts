@@ -49,6 +49,8 @@ export function openIndex(path: string, corpus: string | null, name = path): Sea
   try {
     db = openDatabase(path, { readonly: true, fileMustExist: true });
     meta = readMeta(db);
+    const bytes = Number(db.pragma("page_count", { simple: true })) * Number(db.pragma("page_size", { simple: true }));
+    if (bytes !== statSync(path).size) throw new Error(`it has ${statSync(path).size} bytes of ${bytes}`);
   } catch (error) {
     throw new UserError(`${name} is no index of a collection (${errorText(error)}). Build it again.`);
   }
@@ -64,7 +66,7 @@ export function openIndex(path: string, corpus: string | null, name = path): Sea
         "Build it again, or name its own corpus.",
     );
   }
-  return searchIndex(db, meta);
+  return searchIndex(db, meta, name);
 }
 
 /** Indexes in memory are built anew by each process. */
@@ -80,14 +82,14 @@ export function indexInMemory(corpus: string, name = corpus): SearchIndex {
     );
   const db = openDatabase(":memory:");
   fillIndex(db, corpus, { name });
-  return searchIndex(db, readMeta(db));
+  return searchIndex(db, readMeta(db), name);
 }
 
 function readMeta(db: Database): Map<string, string> {
   return new Map(db.prepare<[], [string, string]>("SELECT key, value FROM meta").raw().all());
 }
 
-function searchIndex(db: Database, meta: Map<string, string>): SearchIndex {
+function searchIndex(db: Database, meta: Map<string, string>, name: string): SearchIndex {
   db.exec("CREATE VIRTUAL TABLE temp.vocabulary USING fts5vocab(main, fts, row)");
   const ranked = db
     .prepare<[string, number], [number, number]>(
@@ -117,6 +119,15 @@ function searchIndex(db: Database, meta: Map<string, string>): SearchIndex {
     return terms.length === 0 ? [] : ranked.all(matchAny(terms), top_k);
   }
 
+  function read<Value>(query: () => Value): Value {
+    try {
+      return query();
+    } catch (error) {
+      if (!(error instanceof Error && error.name === "SqliteError")) throw error;
+      throw new UserError(`${name} can't be read (${errorText(error)}). Build the index again.`);
+    }
+  }
+
   return {
     documents: Number(meta.get("documents")),
     corpus_sha256: meta.get("corpus_sha256")!,
@@ -124,11 +135,11 @@ function searchIndex(db: Database, meta: Map<string, string>): SearchIndex {
       if (!Number.isInteger(top_k) || top_k < 1)
         throw new UserError(`top_k is ${top_k}; expected a whole number of 1 or more.`);
       const terms = termsOf(clue);
-      return rank(terms, top_k).map(([row, rank]) => ({ ...byRow.get(row)!, score: -rank }));
+      return read(() => rank(terms, top_k).map(([row, rank]) => ({ ...byRow.get(row)!, score: -rank })));
     },
-    document: (docid) => byDocid.get(docid) ?? null,
-    document_frequency: (word) => frequency.get(folded(word)) ?? 0,
-    frequent_words: (count) => frequent.all(count),
+    document: (docid) => read(() => byDocid.get(docid) ?? null),
+    document_frequency: (word) => read(() => frequency.get(folded(word)) ?? 0),
+    frequent_words: (count) => read(() => frequent.all(count)),
     close: () => db.close(),
   };
 }

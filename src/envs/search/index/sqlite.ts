@@ -23,9 +23,10 @@ function loadPackage(): typeof DatabaseClass {
     new Loaded(":memory:").close(); // its native part is loaded with the first database
     return Loaded;
   } catch (error) {
+    const missing = errorText(error).startsWith("Cannot find module 'better-sqlite3'");
     throw new UserError(
-      `The search environment needs better-sqlite3, which does not load here: ${errorText(error).split("\n")[0]}. Where no ` +
-        "ready-made build fits, it takes a C++ compiler and make; then: npm rebuild better-sqlite3",
+      `The search environment needs better-sqlite3, which ${missing ? "is not installed" : `does not load here: ${errorText(error).split("\n")[0]}`}. ` +
+        `Run: npm ${missing ? "install --include=optional" : "rebuild better-sqlite3"} (where no ready-made build fits, that takes a C++ compiler and make).`,
     );
   }
 }
