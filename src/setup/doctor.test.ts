@@ -10,6 +10,7 @@ import {
   checkFeatures,
   checkNode,
   checkPackages,
+  checkSqlite,
   formatCheck,
   runDoctor,
 } from "./doctor.ts";
@@ -115,4 +116,15 @@ test("data: files that changed, are missing or cannot be read are named", () => 
     text: "data/arxiv/tasks.json has changed; data/arxiv/gone.json is missing; a line of data/SHA256SUMS that cannot be read: nonsense",
   });
   rmSync(root, { recursive: true });
+});
+
+test("SQLite's package is tried, and a machine without it is told what it lacks", () => {
+  expect(checkSqlite()).toEqual({ name: "sqlite", status: "ok", text: "better-sqlite3 loads" });
+  const none = () => {
+    throw new Error("Could not locate the bindings file.\nTried: …");
+  };
+  expect(checkSqlite(none)).toMatchObject({
+    status: "warn",
+    text: expect.stringMatching(/no search environment.*bindings file\.$/),
+  });
 });

@@ -1,6 +1,7 @@
 // `trestle doctor`: what training would run on, and whether it works. Checks are data; the CLI prints them.
 
 import { existsSync, readFileSync, statfsSync } from "node:fs";
+import { createRequire } from "node:module";
 import { join } from "node:path";
 import { findInterpreter, type Interpreter, projectRoot } from "../bridge/interpreter.ts";
 import { PythonError, startPython } from "../bridge/python.ts";
@@ -55,7 +56,7 @@ export async function runDoctor(options: DoctorOptions = {}): Promise<{ checks: 
     }
   }
 
-  add(checkNode(process.versions.node));
+  add(checkNode(process.versions.node), checkSqlite());
   let interpreter: Interpreter | null = null;
   try {
     interpreter = await findInterpreter({ python: options.python, root, env });
@@ -80,6 +81,22 @@ export function checkNode(version: string): Check {
   if (old)
     return { name: "node", status: "fail", text: `${version}; expected 20 or newer`, fix: "install Node 20 or newer" };
   return { name: "node", status: "ok", text: version };
+}
+
+/** The one native package; only the search environment needs it. @param load how it is loaded: for tests */
+export function checkSqlite(load: (name: string) => unknown = createRequire(import.meta.url)): Check {
+  try {
+    const Database = load("better-sqlite3") as new (path: string) => { close(): void };
+    new Database(":memory:").close(); // its native part is loaded with the first database
+    return { name: "sqlite", status: "ok", text: "better-sqlite3 loads" };
+  } catch (error) {
+    return {
+      name: "sqlite",
+      status: "warn",
+      text: `better-sqlite3 does not load, so there is no search environment: ${errorText(error).split("\n")[0]}`,
+      fix: "npm rebuild better-sqlite3; it takes a C++ compiler and make where no ready-made build fits",
+    };
+  }
 }
 
 async function checkSetup(root: string): Promise<Check> {
