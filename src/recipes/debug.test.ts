@@ -30,6 +30,13 @@ describe("--debug", () => {
     expect(adapterOf(config, given).lora !== null).toBe(adapter);
   });
 
+  test("without it the published settings of search go on by themselves", () => {
+    const file = join(configs, "search-qwen3-8b.yaml");
+    const { config } = load(file, { debug: false });
+    expect(config).toMatchObject({ name: "search-qwen3-8b", resume: true, qlora: true });
+    expect(config.trainer).toMatchObject({ save_strategy: "steps", save_steps: 1 });
+  });
+
   test("flags win", () => {
     const { config } = load(join(configs, "search-qwen3-8b.yaml"), { name: "mine", trainer: { max_steps: 3 } });
     expect(config).toMatchObject({ name: "mine", lora: true, trainer: { max_steps: 3, num_generations: 2 } });

@@ -1,6 +1,15 @@
-import { randomUUID } from "node:crypto";
-import { closeSync, fsyncSync, mkdirSync, openSync, realpathSync, renameSync, rmSync, statSync } from "node:fs";
-import { dirname } from "node:path";
+import {
+  closeSync,
+  fsyncSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { basename, dirname } from "node:path";
 import { errorText, pathProblem, UserError } from "../../../core/errors.ts";
 import { readCorpus } from "./corpus.ts";
 import { type Database, openDatabase } from "./sqlite.ts";
@@ -32,10 +41,11 @@ export function buildIndex(corpus: string, output: string, options: BuildOptions
     throw new UserError(`${output} is the collection itself, and the index would replace it. Choose another output.`);
   try {
     mkdirSync(dirname(output), { recursive: true });
+    removeLeftovers(output);
   } catch (error) {
     throw pathProblem(error, dirname(output)) ?? error;
   }
-  const temporary = `${output}.${randomUUID().slice(0, 8)}.tmp`;
+  const temporary = temporaryOf(output, process.pid);
   try {
     const db = openDatabase(temporary);
     let built: BuiltIndex;
@@ -56,6 +66,26 @@ export function buildIndex(corpus: string, output: string, options: BuildOptions
     throw pathProblem(error, output) ?? error;
   } finally {
     rmSync(temporary, { force: true });
+  }
+}
+
+const temporaryOf = (output: string, pid: number | string): string => `${output}.${pid}.tmp`;
+
+/** A build that was killed can't clean up after itself: the next one does. */
+function removeLeftovers(output: string): void {
+  const stem = `${basename(output)}.`;
+  for (const name of readdirSync(dirname(output))) {
+    const pid = name.startsWith(stem) ? /^(\d+)\.tmp$/.exec(name.slice(stem.length))?.[1] : undefined;
+    if (pid !== undefined && !isRunning(Number(pid))) rmSync(temporaryOf(output, pid), { force: true });
+  }
+}
+
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return pid !== process.pid; // one build at a time in a process: another's file has outlived it
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM"; // another user's
   }
 }
 

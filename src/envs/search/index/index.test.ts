@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -216,6 +217,17 @@ describe("a file", () => {
       expect(() => buildIndex(corpus, place)).toThrow(/is the collection itself/);
     expect(readFileSync(corpus)).toEqual(before);
     expect(() => buildIndex(corpus, join(corpus, "x.sqlite"))).toThrow(UserError);
+  });
+
+  test("takes away what a killed build left, and nothing of one that is at work", () => {
+    const place = mkdtempSync(join(tmpdir(), "killed-"));
+    const gone = spawnSync(process.execPath, ["-e", ""]).pid;
+    for (const name of [`x.sqlite.${gone}.tmp`, `x.sqlite.${process.ppid}.tmp`, "x.sqlite.notes.tmp"])
+      writeFileSync(join(place, name), "");
+    buildIndex(corpus, join(place, "x.sqlite"));
+    expect(readdirSync(place).sort()).toEqual(
+      ["x.sqlite", `x.sqlite.${process.ppid}.tmp`, "x.sqlite.notes.tmp"].sort(),
+    );
   });
 
   test("half an emoji is U+FFFD in a document (BR-23), so a docid is found again", () => {
