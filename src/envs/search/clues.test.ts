@@ -123,9 +123,9 @@ test("any text gives at most max_clues clean clues", () => {
   );
 });
 
-test("a megabyte of open tags is read in no time", () => {
+test("a megabyte of one thing over and over is read in no time", () => {
   const begin = performance.now();
-  for (const tag of ["<clue>", "<think>", "<analysis>", "<clues>", "- ", "[", "</think>"])
-    parseClues(tag.repeat(1e6 / tag.length));
+  for (const tag of ["<clue>", "<think>", "<analysis>", "<clues>", "- ", "[", "</think>", " ", " \t", "\n", "*#_ "])
+    parseClues(`${tag.repeat(1e6 / tag.length)}x`);
   expect(performance.now() - begin).toBeLessThan(3000);
 });

@@ -99,7 +99,7 @@ function readXml(text: string): string[] {
     });
 }
 
-const HEADING = /^[ \t]*[*#_]*[ \t]*(?:search[ \t]+)?clues[ \t]*:[*_]*[ \t]*/im;
+const HEADING = /^[ \t]*(?:[*#_]+[ \t]*)?(?:search[ \t]+)?clues[ \t]*:[*_]*[ \t]*/im;
 
 function readLegacy(text: string): string[] {
   const tag = /<search_clues>/i.exec(text);

@@ -38,8 +38,9 @@ function addEntities(entities: readonly EntityRow[], { title, text }: CorpusDocu
   return [...entities, ...rows.filter(({ name }) => name !== "" && !known.has(name))];
 }
 
-/** Two capitals or more in a row, small words between them aside. */
-const NAME = /\p{Lu}[\p{L}\p{M}'’-]+(?:(?: (?:of|the|on|in|and|de|la))* \p{Lu}[\p{L}\p{M}'’-]+)+/gu;
+/** Two capitals or more in a row, small words between them aside. Words are bounded, so that any text is read in no time. */
+const NAME =
+  /(?<![\p{L}\p{M}])\p{Lu}[\p{L}\p{M}'’-]{1,60}(?:(?: (?:of|the|on|in|and|de|la))* \p{Lu}[\p{L}\p{M}'’-]{1,60})+/gu;
 
 export function namesIn(text: string): string[] {
   return [

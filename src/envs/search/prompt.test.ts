@@ -123,5 +123,8 @@ describe("the rules between rounds", () => {
       "River Sorrel",
       "It Rains",
     ]);
+    const begin = performance.now();
+    for (const text of ["ACGT", "A'", "Aa ", "of "]) namesIn(`Aa ${text.repeat(40_000)}`);
+    expect(performance.now() - begin).toBeLessThan(2000);
   });
 });

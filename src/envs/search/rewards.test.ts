@@ -144,7 +144,10 @@ describe("group advantages", () => {
     fc.assert(
       fc.property(group, (rewards) => {
         const advantages = groupAdvantages(rewards);
-        if (new Set(rewards).size === 1) return expect(advantages.every((value) => value === 0)).toBe(true);
+        if (new Set(rewards).size === 1) {
+          expect(advantages.every((value) => value === 0)).toBe(true);
+          return;
+        }
         expect(advantages.reduce((sum, value) => sum + value, 0)).toBeCloseTo(0, 6);
         expect(advantages.reduce((sum, value) => sum + value ** 2, 0) / rewards.length).toBeCloseTo(1, 5);
         for (const [index, reward] of rewards.entries())
