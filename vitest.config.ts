@@ -11,6 +11,7 @@ export default defineConfig({
     ],
     pool: "forks",
     maxWorkers: 2, // tests start real Python processes; more of them would only wait for cores
+    env: { OMP_NUM_THREADS: "1" }, // two such processes with two threads each wait for each other's
     testTimeout: 60_000,
   },
 });
