@@ -179,7 +179,7 @@ export const sft: Recipe = defineRecipe({
             report: () => (world.rank === 0 ? writeReport(dir) : []),
             text: [
               `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
-              ...savedModel(run),
+              ...savedModel(run, config),
             ].join("\n"),
           };
         } finally {
