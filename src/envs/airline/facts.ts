@@ -1,4 +1,5 @@
 import type { TerminatedBy, TurnFacts } from "./protocol/turn.ts";
+
 /** What a turn's record tells beside the reply: `outcome.payload` of every turn of this family. */
 export interface AirlineFacts extends TurnFacts {
   /** What the agent said to the user, without its thinking; null: it said nothing to them. */
