@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { convertTasks } from "./convert-tasks.ts";
+import { convertTasks } from "./data-airline-convert.ts";
 import { loadAirlineDb } from "./envs/airline/data/load.ts";
 import { synthAirlineDb, writeAirlineDb } from "./envs/airline/data/synth.ts";
 import { readSplitFile } from "./envs/airline/split-file.ts";

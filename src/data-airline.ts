@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { kebab } from "./config.ts";
-import { convertTasks, ORIGINAL_COUNTS } from "./convert-tasks.ts";
 import { UserError } from "./core/errors.ts";
 import { writeWhole } from "./core/whole-file.ts";
+import { convertTasks, ORIGINAL_COUNTS } from "./data-airline-convert.ts";
 import { airlineDbFiles, SHIPPED_SEED, synthAirlineDb, writeAirlineDb } from "./envs/airline/data/synth.ts";
 import { databaseOf } from "./envs/airline/database.ts";
 import { splitFileText, strideSplit, withCoverage } from "./envs/airline/split-file.ts";

@@ -36,6 +36,11 @@ test("a chart is one SVG with a line a series; points that are not finite are le
   expect(svg.match(/<path [^>]*d="M/g)!.length).toBeGreaterThanOrEqual(2);
 });
 
+test("curves of one point each are drawn without a warning", () => {
+  const series = ["one", "two", "three"].map((name) => ({ name, points: [{ x: 1, y: 0.5 }] }));
+  expect(lineChart({ title: "t", x_label: "x", y_label: "y", series })).not.toContain("warning");
+});
+
 test("a run's report holds its curves, records and tables, and asks for nothing from outside", () => {
   const dir = join(mkdtempSync(join(tmpdir(), "report-")), "grpo-1");
   const run = openRun({

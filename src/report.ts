@@ -29,7 +29,7 @@ export function lineChart({ title, x_label, y_label, series, window = 1 }: Chart
   const rows = series.flatMap(({ name, points }) =>
     points.filter(({ y }) => Number.isFinite(y)).map(({ x, y }) => ({ name, x, y })),
   );
-  const smooth = { x: "x", y: "y", stroke: "name", strokeWidth: 2 };
+  const smooth = { x: "x", y: "y", z: "name", stroke: "name", strokeWidth: 2 };
   const plot = Plot.plot({
     document: document as never, // linkedom stands in for a browser
     ...SIZE,
@@ -42,6 +42,7 @@ export function lineChart({ title, x_label, y_label, series, window = 1 }: Chart
       Plot.line(rows, {
         x: "x",
         y: "y",
+        z: "name", // said, since Plot warns of one guessed from a stroke where each line has one point
         stroke: "name",
         strokeOpacity: window > 1 ? 0.3 : 1,
         strokeWidth: window > 1 ? 1 : 2,

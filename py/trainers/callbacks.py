@@ -164,8 +164,8 @@ class _DropMessage(logging.Filter):
 def quiet_libraries() -> None:
     """No progress bars, no notices that we answer for ourselves. Warnings stay."""
     os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"  # we know that rollout_func may change: TRL is pinned
-    # TRL still uses the name that transformers is about to drop.
-    warnings.filterwarnings("ignore", message=".*gradient_checkpointing. is deprecated", category=FutureWarning)
+    # TRL still uses the names that transformers is about to drop.
+    warnings.filterwarnings("ignore", message=r".*gradient_checkpointing\w*. is deprecated", category=FutureWarning)
     datasets.disable_progress_bars()
     transformers_logging.disable_progress_bar()
     # An invalid rollout is counted and logged by us; TRL would print its whole record.

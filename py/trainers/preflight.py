@@ -115,6 +115,7 @@ ELSEWHERE_BY_RECIPE = {
         **vllm_options.ELSEWHERE,
         "use_transformers_paged": "rollouts are sampled with our own cache",
         "use_transformers_continuous_batching": "rollouts are sampled with our own cache",
+        "debug": "--debug is ours: two steps on the tiny model, to see that a config runs",
         "reward_weights": "weights are the environment's (env_options.reward_weights)",
         "max_tool_calling_iterations": "turns are the environment's (max_turns)",
         "num_generations_eval": "training evaluates nothing; use `bench` on the checkpoints",

@@ -51,7 +51,9 @@ describe("environments by name or file", () => {
       "export const x = 1;",
       /exports no environment; expected 'export const myEnv = defineEnv/,
     ],
-    ["a file that throws", "throw new Error('broken');", /my-env.ts can't be loaded: broken/],
+    ["a file that throws", "throw new Error('broken');", /my-env.ts can't be loaded: broken$/],
+    ["an import of a package that is not there", 'import "no-such-package";', /no-such-package.*npm install zod/s],
+    ["an import of a file that is not there", 'import "../src/core/env.ts";', /Imports are looked up from that file/],
     [
       "two environments",
       `import { guessTheNumber } from ${JSON.stringify(example)};

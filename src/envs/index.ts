@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import type { Env } from "../core/env.ts";
 import { errorText, nearest, UserError } from "../core/errors.ts";
@@ -35,7 +35,7 @@ export async function loadEnv(nameOrFile: string): Promise<Env> {
   try {
     module = (await import(pathToFileURL(path).href)) as Record<string, unknown>;
   } catch (error) {
-    throw new UserError(`${nameOrFile} can't be loaded: ${errorText(error)}`);
+    throw new UserError(`${nameOrFile} can't be loaded: ${errorText(error)}${importAdvice(error)}`);
   }
   const found = [...new Set(Object.values(module).filter(isEnv))];
   if (found.length === 1) return ofFile(nameOrFile, path, found[0]!);
@@ -43,6 +43,16 @@ export async function loadEnv(nameOrFile: string): Promise<Env> {
     found.length === 0
       ? `${nameOrFile} exports no environment; expected 'export const myEnv = defineEnv({ … })'.`
       : `${nameOrFile} exports ${found.length} environments (${found.map(({ id }) => id).join(", ")}); expected one.`,
+  );
+}
+
+/** What to do where an import of a user's file leads nowhere. */
+function importAdvice(error: unknown): string {
+  const code = error instanceof Error && "code" in error ? error.code : null;
+  if (code !== "MODULE_NOT_FOUND" && code !== "ERR_MODULE_NOT_FOUND") return "";
+  return (
+    `\nImports are looked up from that file: Trestle's by path, as ${join(import.meta.dirname, "../core/env.ts")}; a ` +
+    "package, as zod, from a node_modules folder beside the file or above it (npm install zod)."
   );
 }
 

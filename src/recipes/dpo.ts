@@ -205,7 +205,7 @@ export const dpo = defineRecipe({
               `dpo: ${result.steps} steps on ${result.pairs} pairs, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
               `margin ${change(margin_before, margin_after)}, pairs told apart ${accuracy_after === null ? "lost" : shortNumber(accuracy_after)}, ` +
                 `log-probability of the chosen reply ${change(chosen_logp_before, chosen_logp_after)}`,
-              ...savedModel(run),
+              ...savedModel(run, given),
             ].join("\n"),
           };
         } finally {

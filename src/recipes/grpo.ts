@@ -210,7 +210,7 @@ export const grpo: Recipe = defineRecipe({
               `grpo: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time; groups without signal: ${groups_without_signal} of ${groups}`,
               ...resampledText(result.dynamic_sampling),
-              ...savedModel(run),
+              ...savedModel(run, config),
             ].join("\n"),
           };
         } finally {

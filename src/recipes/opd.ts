@@ -179,7 +179,7 @@ export const opd: Recipe = defineRecipe({
               `opd: ${result.steps} steps, ${result.rollouts} rollouts (${invalid} invalid), ${Math.round(result.train_s)} s`,
               `teacher: ${teacher.name}, ${result.teacher_tokens} tokens scored, ${result.missing_logprobs} left out${calls}`,
               `bridge: ${(100 * bridge_share).toFixed(2)} % of the run's time`,
-              ...savedModel(run),
+              ...savedModel(run, config),
             ].join("\n"),
           };
         } finally {

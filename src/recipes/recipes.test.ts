@@ -29,6 +29,15 @@ test("what can be seen before a model loads is refused by --dry-run", { timeout:
   expect(existsSync(join(runs, "no"))).toBe(false);
 });
 
+test("--rows wins over the split of a settings file, not over --split", { timeout: LONG }, async () => {
+  const rows = join(folder, "expert-rows.jsonl");
+  const split = ["--split", "train"];
+  expect(await main(["data", "./examples/guess-the-number.ts", "sft", ...split, "--output", rows])).toBe(0);
+  const sft = ["sft", "configs/tiny/sft.yaml", ...started("no"), "--rows", rows, "--max-length", "4096", "--dry-run"];
+  expect(await main(sft)).toBe(0);
+  expect(await main([...sft, ...split])).toBe(2);
+});
+
 describe("two steps from configs/tiny", () => {
   test("sft", { timeout: LONG }, async () => {
     expect(await main(["sft", "configs/tiny/sft.yaml", ...started("sft"), "--learning-rate", "1e-3", "--json"])).toBe(

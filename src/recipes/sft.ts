@@ -101,7 +101,9 @@ export const sft: Recipe = defineRecipe({
     const chat = chatOf(env, config);
     const adapter = adapterOf(config, planned.given);
     const split = config.split ?? env.pairs?.split ?? env.splits[0]!;
-    if (config.rows && planned.given.has("split"))
+    const flags = context.flags ?? new Set();
+    const rowsWin = flags.has("rows") && !flags.has("split"); // over the split of a settings file
+    if (config.rows && planned.given.has("split") && !rowsWin)
       throw new UserError("rows and split are both set; rows come from one of them. Leave out the other.");
     const model = localPath(config.model);
     refuse(modelProblems(model));
@@ -179,7 +181,7 @@ export const sft: Recipe = defineRecipe({
             report: () => (world.rank === 0 ? writeReport(dir) : []),
             text: [
               `sft: ${result.steps} steps, ${result.tokens.policy} policy tokens a pass, ${Math.round(result.train_s)} s, loss ${result.train_loss?.toFixed(4)}`,
-              ...savedModel(run),
+              ...savedModel(run, config),
             ].join("\n"),
           };
         } finally {

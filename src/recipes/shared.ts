@@ -6,6 +6,7 @@ import { z } from "zod";
 import { projectRoot } from "../bridge/interpreter.ts";
 import { type ChatRequest, type EntryResult, entries, type Sampling } from "../bridge/protocol.ts";
 import type { Python } from "../bridge/python.ts";
+import { mergeValues } from "../config.ts";
 import { type Env, replayGold, type TaskSet } from "../core/env.ts";
 import { errorText, nearest, pathProblem, UserError } from "../core/errors.ts";
 import { createRandom } from "../core/random.ts";
@@ -373,11 +374,27 @@ export async function finishRun(
 /** The folder of the trained model; null: the run ended so that there was none worth keeping. */
 const modelOf = (run: RunFolder): string | null => (existsSync(run.path("final")) ? run.path("final") : null);
 
-/** Lines for the person watching: where the model is, and what to do with it. */
-export function savedModel(run: RunFolder): string[] {
+/** Lines for the person watching: where the model is, and the command that measures it in the run's environment. */
+export function savedModel(run: RunFolder, config: MeasuredIn): string[] {
   const model = modelOf(run);
   if (!model) return ["model: none was saved"];
-  return [`model: ${model}`, `Next: npx tsx src/cli.ts bench --policy model:${model}`];
+  return [`model: ${model}`, `Next: npx tsx src/cli.ts bench --policy model:${model}${envFlags(config)}`];
+}
+
+interface MeasuredIn {
+  env: string;
+  env_options: Record<string, unknown>;
+  /** What an evaluation has otherwise than training. */
+  validate_env_options?: Record<string, unknown>;
+}
+
+/** The flags that name an environment as a run has it, in a shell's quotes; nothing where it is the default one. */
+export function envFlags({ env, env_options, validate_env_options = {} }: MeasuredIn): string {
+  const options = JSON.stringify(mergeValues(env_options, validate_env_options));
+  return [
+    env === envKeys.env.parse(undefined) ? "" : ` --env ${env}`,
+    options === "{}" ? "" : ` --env-options '${options.replaceAll("'", `'\\''`)}'`,
+  ].join("");
 }
 
 /** JSON has no NaN: {"$float": "NaN"}, as on the bridge. */

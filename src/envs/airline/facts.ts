@@ -1,5 +1,4 @@
-import type { TerminatedBy } from "./protocol/record.ts";
-import type { TurnFacts } from "./protocol/turn.ts";
+import type { TerminatedBy, TurnFacts } from "./protocol/turn.ts";
 
 /** What a turn's record tells beside the reply: `outcome.payload` of every turn of this family. */
 export interface AirlineFacts extends TurnFacts {

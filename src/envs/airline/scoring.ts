@@ -3,7 +3,7 @@ import type { NumberMode } from "./data/python-values.ts";
 import { type DataState, startState, userOf } from "./data/state.ts";
 import { sameData } from "./data/state-hash.ts";
 import type { ActionRecord } from "./prm/records.ts";
-import type { TerminatedBy } from "./protocol/record.ts";
+import type { TerminatedBy } from "./protocol/turn.ts";
 import type { AirlineTask } from "./tasks/task.ts";
 import { airlineToolNamed, runAction } from "./tools/index.ts";
 import { TRANSFER_TOOL } from "./users/script.ts";

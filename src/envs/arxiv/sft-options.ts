@@ -29,5 +29,3 @@ export const sftOptions = z.strictObject({
     .describe("Wordings of each task: 6 frames around its sentence times 2 ways to think."),
   seed: z.int().default(42).describe("Of the variations."),
 });
-
-export type SftOptions = z.output<typeof sftOptions>;

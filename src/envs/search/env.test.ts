@@ -6,8 +6,7 @@ import { defineEnv } from "../../core/env.ts";
 import { envContract } from "../../core/env-contract.ts";
 import { createRandom } from "../../core/random.ts";
 import { completion, json, startEndpoint } from "../../llm/fixtures/endpoint.ts";
-import { scriptedChecker } from "./checkers/labels.ts";
-import { type Checker, CheckerError } from "./checkers/types.ts";
+import { type Checker, CheckerError, type Verdict } from "./checkers/types.ts";
 import { search, searchSpec, searchSpecWith } from "./env.ts";
 import { searchOptions } from "./options.ts";
 import { renderReply } from "./prompt.ts";
@@ -22,6 +21,10 @@ async function playGold(task_id: string, split = "train", env_options: object = 
   const episode = await tasks.start(task_id, { seed: 1 });
   for (const reply of tasks.replies("gold", task_id, createRandom(1))) await episode.reply(reply);
   return episode;
+}
+
+function scriptedChecker(judge: (...args: Parameters<Checker["check"]>) => Verdict | Promise<Verdict>): Checker {
+  return { check: async (...args) => judge(...args) };
 }
 
 const some = async (split = "train", env_options: object = {}) => (await search.load(split, env_options)).ids;

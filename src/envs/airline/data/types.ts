@@ -6,8 +6,6 @@ import { z } from "zod";
 
 export const CABINS = ["basic_economy", "economy", "business"] as const;
 export const MEMBERSHIPS = ["regular", "silver", "gold"] as const;
-/** Days by their status; only `available` ones can be booked. */
-export const DAY_STATUSES = ["landed", "cancelled", "flying", "on time", "delayed", "available"] as const;
 
 const perCabin = z.looseObject({ basic_economy: z.number(), economy: z.number(), business: z.number() });
 const time = z.string();
@@ -108,7 +106,5 @@ export type DayRecord = z.output<typeof dayRecordSchema>;
 export type Flight = z.output<typeof flightSchema>;
 export type Passenger = z.output<typeof passengerSchema>;
 export type Reservation = z.output<typeof reservationSchema>;
-export type Leg = Reservation["flights"][number];
-export type Payment = Reservation["payment_history"][number];
 export type PaymentMethod = z.output<typeof paymentMethodSchema>;
 export type User = z.output<typeof userSchema>;

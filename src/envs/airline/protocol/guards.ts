@@ -8,11 +8,6 @@ import { callJson, type HermesCall } from "./hermes.ts";
 const LOOP_TIMES = 3;
 const LOOP_WINDOW = 20;
 
-/** Characters of a dialogue that an endpoint is sent at most, messages that it keeps, characters that the last one keeps. */
-export const CONTEXT_CHARACTERS = 35_000;
-const CONTEXT_MESSAGES = 3;
-const CONTEXT_LAST = 500;
-
 /** Only the environment writes these: a reply that holds one has made up a tool's answer. */
 const RESPONSE_TAGS = ["<tool_response>", "</tool_response>"];
 
@@ -48,33 +43,6 @@ export function codePoints(text: string): number {
   let count = 0;
   for (const _ of text) count++;
   return count;
-}
-
-/**
- * The evaluator's context guard, for an endpoint that is sent the whole dialogue anew each turn: beyond the limit the
- * oldest messages go, one by one, then the last one is shortened. Not for training: there the dialogue only ever grows.
- * @returns the messages to send; `contaminated` says that they are no longer the dialogue as it was
- */
-export function guardContext(
-  messages: readonly Message[],
-  limit = CONTEXT_CHARACTERS,
-): { messages: Message[]; contaminated: boolean } {
-  const kept = [...messages];
-  let length = contextLength(kept);
-  while (length > limit && kept.length > CONTEXT_MESSAGES) {
-    const oldest = kept.findIndex(({ role }) => role !== "system");
-    if (oldest < 0) break;
-    length -= messageLength(kept[oldest]!);
-    kept.splice(oldest, 1);
-  }
-  const last = kept.at(-1);
-  if (last && length > limit) {
-    const characters = [...last.content];
-    const room = Math.max(CONTEXT_LAST, characters.length - (length - limit));
-    kept[kept.length - 1] = { ...last, content: characters.slice(0, room).join("") };
-  }
-  const changed = kept.length < messages.length || kept.at(-1) !== last;
-  return { messages: kept, contaminated: changed };
 }
 
 const CUT_MARK = "...(truncated)...";

@@ -3,8 +3,7 @@ import { describe, expect, test } from "vitest";
 import type { Message } from "../../../core/message.ts";
 import { toPlain } from "../data/python-values.ts";
 import { IMPLICIT_THINK } from "../prm/records.ts";
-import { contextLength, cutResponse, guardContext, isContaminated } from "./guards.ts";
-import { countTurns } from "./record.ts";
+import { contextLength, cutResponse, isContaminated } from "./guards.ts";
 import {
   afterCall,
   afterObservations,
@@ -149,17 +148,6 @@ describe("the account of a dialogue", () => {
     expect(moves("Hello", {}, full)).toEqual([{ kind: "respond", text: "Hello" }]);
   });
 
-  test("turns are counted as the reference does", () => {
-    const turn: Message[] = [
-      { role: "assistant", content: "" },
-      { role: "tool", content: "" },
-      { role: "tool", content: "" },
-    ];
-    expect(countTurns(START)).toBe(1);
-    expect(countTurns([...START, ...turn])).toBe(3);
-    expect(countTurns([...START, ...Array(14).fill(turn).flat(), turn[0]!])).toBe(30);
-  });
-
   test("whatever the replies, the log stays as it was and what comes fits", () => {
     const pieces = fc.constantFrom(
       call("think", { thought: "a" }),
@@ -199,35 +187,14 @@ test("a tool's text is cut in the middle, where it has a limit", () => {
   expect(toolMessage("x".repeat(300), { tool_response_max_chars: 10 }).content).toBe("xxxxx...(truncated)...xxxxx");
 });
 
-describe("the context guard of an endpoint", () => {
+test("a context's length counts texts, names and arguments", () => {
   const dialogue: Message[] = [
     { role: "system", content: "s".repeat(100) },
     { role: "user", content: "u".repeat(300) },
     { role: "assistant", content: "", tool_calls: [{ name: "think", arguments: { thought: "é" } }] },
     { role: "tool", content: "t".repeat(2000) },
   ];
-
-  test("counts texts, names and arguments", () => {
-    expect(contextLength(dialogue)).toBe(100 + 300 + 5 + `{"thought": "é"}`.length + 2000);
-  });
-
-  test("leaves what fits as it is", () => {
-    expect(guardContext(dialogue)).toEqual({ messages: dialogue, contaminated: false });
-  });
-
-  test("drops the oldest but the system's, keeps three, then shortens the last", () => {
-    const { messages, contaminated } = guardContext(dialogue, 1000);
-    expect(contaminated).toBe(true);
-    expect(messages.map(({ role }) => role)).toEqual(["system", "assistant", "tool"]);
-    expect(contextLength(messages)).toBe(1000);
-    expect(guardContext(dialogue, 100).messages.at(-1)!.content).toHaveLength(500);
-    expect(guardContext(dialogue, 2200).messages.at(-1)).toEqual(dialogue.at(-1));
-  });
-
-  test("a short last message is not made longer", () => {
-    const short: Message[] = [START[0]!, { role: "user", content: "u".repeat(2000) }, { role: "tool", content: "t" }];
-    expect(guardContext(short, 100).messages).toEqual(short);
-  });
+  expect(contextLength(dialogue)).toBe(100 + 300 + 5 + `{"thought": "é"}`.length + 2000);
 });
 
 test("tags of a tool's answer are the environment's", () => {

@@ -21,6 +21,9 @@ export interface ProtocolOptions {
 /** Why the protocol ends an episode. All of them pay nothing. */
 export type ProtocolEnd = "contaminated" | "loop" | "context";
 
+/** How an episode of this family ended (airline.md 7.4). Only `stop` and `transfer` are the task's own ends. */
+export type TerminatedBy = "stop" | "transfer" | "max_turns" | "max_tokens" | ProtocolEnd | "error";
+
 /** What is kept of a dialogue beside its messages. A value: each turn gives a new one. */
 export interface DialogueLog {
   /** All records so far: what process rewards read. */

@@ -42,12 +42,6 @@ export function airlineToolNamed(name: string): AirlineTool | undefined {
   return byName.get(name);
 }
 
-/** The tools as chat templates and APIs take them (airline.md 2.3). */
-export const airlineToolSchemas = airlineTools.map(({ name, description, parameters }) => ({
-  type: "function" as const,
-  function: { name, description, parameters },
-}));
-
 /** A call as tasks record it. `kwargs` may be anything a model sent. */
 export interface Action {
   name: string;

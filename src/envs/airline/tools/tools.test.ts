@@ -3,7 +3,7 @@ import { smallDb } from "../data/fixtures/small-db.ts";
 import { parseJson } from "../data/python-json.ts";
 import { type DataState, reservationOf, startState, userOf } from "../data/state.ts";
 import { canonicalState, stateSha256 } from "../data/state-hash.ts";
-import { airlineToolNamed, airlineToolSchemas, airlineTools, runAction } from "./index.ts";
+import { airlineToolNamed, airlineTools, runAction } from "./index.ts";
 
 const db = smallDb();
 const start = startState(db);
@@ -115,11 +115,12 @@ describe("all tools", () => {
     expect(airlineTools.filter(({ ends }) => ends).map(({ name }) => name)).toEqual(["transfer_to_human_agents"]);
   });
 
-  test("each schema is wrapped as chat templates take it", () => {
-    expect(JSON.stringify(airlineToolSchemas[5])).toBe(
-      '{"type":"function","function":{"name":"list_all_airports","description":"List all airports with the city of each.","parameters":{"type":"object","properties":{},"required":[]}}}',
+  test("names and schemas are those that chat templates take", () => {
+    const { name, description, parameters: none } = airlineToolNamed("list_all_airports")!;
+    expect(JSON.stringify({ name, description, parameters: none })).toBe(
+      '{"name":"list_all_airports","description":"List all airports with the city of each.","parameters":{"type":"object","properties":{},"required":[]}}',
     );
-    const { parameters } = airlineToolSchemas[12]!.function as unknown as {
+    const { parameters } = airlineToolNamed("update_reservation_flights") as unknown as {
       parameters: { required: string[]; properties: Record<string, Schema> };
     };
     expect(Object.keys(parameters)).toEqual(["type", "properties", "required"]);
