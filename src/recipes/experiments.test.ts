@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { loadConfig } from "../config.ts";
 import { runCommand } from "../fixtures/run-command.ts";
-import { experimentFile, experimentNames, experimentProblems } from "./experiments.ts";
+import { EXPERIMENT_START, experimentFile, experimentNames, experimentProblems } from "./experiments.ts";
 import { grpo } from "./grpo.ts";
 import { TINY_MODEL } from "./shared.ts";
 
@@ -81,4 +81,13 @@ test("a config file beside --exp is refused, and a name that is none gets the ne
   ]);
   const wrong = await runCommand("grpo", "--exp", "prm-lite");
   expect([wrong.code, wrong.stderr]).toEqual([2, expect.stringMatching(/did you mean 'prm_lite'/)]);
+});
+
+test("without the merged SFT model an experiment says how to come by one", async () => {
+  expect(load({ exp: "vanilla" }).model).toBe(EXPERIMENT_START);
+  const { code, stderr } = await runCommand("grpo", "--exp", "vanilla", "--dry-run");
+  expect([code, stderr]).toEqual([
+    2,
+    expect.stringMatching(/merged\/airline-sft.*configs\/airline\/sft.yaml.*--mock/s),
+  ]);
 });

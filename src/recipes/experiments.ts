@@ -59,6 +59,17 @@ export function experimentFile({ exp }: ConfigValues): string | null {
   return typeof exp === "string" && Object.hasOwn(EXPERIMENTS, exp) ? localPath(EXPERIMENTS[exp as Experiment]) : null;
 }
 
+/** What the experiments' config files start from. */
+export const EXPERIMENT_START = "merged/airline-sft";
+
+/** What to do where the model that an experiment starts from is not there. */
+export function startHint({ exp, model }: { exp: Experiment | null; model: string | null }): string {
+  return exp === null || model !== EXPERIMENT_START
+    ? ""
+    : " It is SFT's result, merged: sft configs/airline/sft.yaml, then merge, and rename what that made (see the file); or " +
+        "name your own with --model, or try the path with --mock.";
+}
+
 export function mockPreset(values: ConfigValues): Preset[] {
   return values.mock === true ? [{ switch: "mock", values: MOCK }] : [];
 }
