@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { z } from "zod";
 import type { ConfigValues, Preset } from "../config.ts";
 import { localPath, TINY_MODEL } from "./shared.ts";
@@ -62,12 +63,13 @@ export function experimentFile({ exp }: ConfigValues): string | null {
 /** What the experiments' config files start from. */
 export const EXPERIMENT_START = "merged/airline-sft";
 
-/** What to do where the model that an experiment starts from is not there. */
-export function startHint({ exp, model }: { exp: Experiment | null; model: string | null }): string {
-  return exp === null || model !== EXPERIMENT_START
-    ? ""
-    : " It is SFT's result, merged: sft configs/airline/sft.yaml, then merge, and rename what that made (see the file); or " +
-        "name your own with --model, or try the path with --mock.";
+/** The model that an experiment starts from is not there: it has to be made first. */
+export function startProblems({ exp, model }: { exp: Experiment | null; model: string | null }): string[] {
+  if (exp === null || model !== EXPERIMENT_START || existsSync(localPath(model))) return [];
+  return [
+    `model is '${model}', and there is no such folder. It is SFT's result, merged: sft configs/airline/sft.yaml, then merge, ` +
+      "and rename what that made (see the file); or name your own with --model, or try the path with --mock.",
+  ];
 }
 
 export function mockPreset(values: ConfigValues): Preset[] {

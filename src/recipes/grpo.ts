@@ -14,7 +14,7 @@ import { adapterKeys, adapterOf } from "./adapters.ts";
 import { curriculumKeys, planCurriculum, refuseStaleRates, staleRates } from "./curriculum.ts";
 import { debugKeys, debugPreset } from "./debug.ts";
 import { dynamicSamplingKeys, dynamicSamplingOf, resampledText } from "./dynamic-sampling.ts";
-import { experimentFile, experimentKeys, experimentProblems, mockPreset, startHint } from "./experiments.ts";
+import { experimentFile, experimentKeys, experimentProblems, mockPreset, startProblems } from "./experiments.ts";
 import { algorithmOf, optionProblems, presetKeys, presetsOf } from "./grpo-options.ts";
 import { guardKeys, guardsOf } from "./guards.ts";
 import { defineRecipe, type Recipe } from "./recipe.ts";
@@ -116,7 +116,8 @@ export const grpo: Recipe = defineRecipe({
     const chat = chatOf(env, given);
     const adapter = adapterOf(given, planned.given);
     refuse([
-      ...(given.model === null ? [] : modelProblems(localPath(given.model)).map((text) => text + startHint(given))),
+      ...(given.model === null ? [] : modelProblems(localPath(given.model))),
+      ...startProblems(given),
       ...optionProblems(given, planned.given),
       ...groupProblems(given.trainer, world.size),
       ...temperatureProblems(given),
