@@ -1,4 +1,3 @@
-import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { mergeValues } from "../src/config.ts";
@@ -13,7 +12,7 @@ import { freeName, writeJson } from "../src/run-folder.ts";
 import { readTrajectories } from "../src/trajectory-log.ts";
 import { isApi } from "./api.ts";
 import { rolloutConfig } from "./config.ts";
-import { playIntoFolder } from "./folder.ts";
+import { playPart } from "./part.ts";
 import { modelOf } from "./play.ts";
 
 // A teacher plays each task several times at several temperatures; its clean successes become SFT rows. Each temperature
@@ -94,27 +93,18 @@ function playAt(
   temperature: number | null,
   { config, task_ids, attempts, dir, split }: Attempts,
   context: RunContext,
-): ReturnType<typeof playIntoFolder> {
+): ReturnType<typeof playPart> {
   const { temperatures: _, task_range: __, tiny: ___, ...play } = config;
-  const runs_dir = join(dir, "attempts");
-  const name = temperature === null ? "attempts" : `t${temperature}`;
-  const resume = existsSync(join(runs_dir, name, "manifest.json"));
-  const own = new Set(Object.keys(rolloutConfig.shape));
-  const given = new Set([...context.given].filter((key) => own.has(key) && key !== "repeat" && key !== "name"));
-  return playIntoFolder(
-    "bench",
-    {
-      ...play,
-      split: [split],
-      task_ids: [...task_ids],
-      repeat: attempts,
-      temperature: temperature ?? 1,
-      name,
-      runs_dir,
-      resume,
-    },
-    { ...context, given: new Set([...given, "repeat", "task_ids"]) },
-  );
+  const part = {
+    ...play,
+    split: [split],
+    task_ids: [...task_ids],
+    repeat: attempts,
+    temperature: temperature ?? 1,
+    name: temperature === null ? "attempts" : `t${temperature}`,
+    runs_dir: join(dir, "attempts"),
+  };
+  return playPart(part, ["repeat", "task_ids"], context);
 }
 
 /** @throws UserError for a range that names no task, or one that is not there */

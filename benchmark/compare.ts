@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { z } from "zod";
 import { type ComparedPolicy, comparePolicies, comparisonTables } from "../eval/policies.ts";
@@ -7,12 +7,13 @@ import type { Env } from "../src/core/env.ts";
 import { UserError } from "../src/core/errors.ts";
 import { writeWhole } from "../src/core/whole-file.ts";
 import { loadEnv } from "../src/envs/index.ts";
+import { readObject } from "../src/json-object.ts";
 import { defineRecipe, type Recipe, type RunContext, type RunResult } from "../src/recipes/recipe.ts";
-import { localPath, modelProblems, refuse } from "../src/recipes/shared.ts";
+import { localPath, modelProblems, readRunConfig, refuse } from "../src/recipes/shared.ts";
 import { writeJson } from "../src/run-folder.ts";
 import { readTrajectories } from "../src/trajectory-log.ts";
 import { rolloutConfig } from "./config.ts";
-import { playIntoFolder } from "./folder.ts";
+import { playPart } from "./part.ts";
 
 // Plays a base and any number of checkpoints on the same tasks, and compares them. Each is a benchmark of its own under
 // the output folder, so a comparison that was cut short plays only what is missing.
@@ -54,11 +55,11 @@ export const compare: Recipe = defineRecipe({
     const models = modelsOf(given);
     const output = given.output ?? join("runs", `compare-${env.name}`);
     const split = given.split ?? env.eval_split;
-    const policies: (ComparedPolicy & { dir: string })[] = [];
+    const policies: ComparedPolicy[] = [];
     for (const { label, model } of models) {
       const played = await playModel(label, model, { config: given, split, output }, context);
       if ("text" in played) return played; // it was only to be checked
-      policies.push({ label, model, trajectories: readTrajectories(played.logPath), dir: played.run.dir });
+      policies.push({ label, model, trajectories: readTrajectories(played.logPath) });
     }
     const reference = given.baseline ? policies[0]! : null;
     const kls = await policyKls(env, policies, reference?.model ?? null, given, context.progress);
@@ -120,16 +121,8 @@ function adapterBase(model: string): string | null {
 
 /** What the run that made a model began with. */
 function trainedFrom(model: string): string | null {
-  const start = readObject(join(model, "..", "config.json"))?.model;
+  const start = readRunConfig(join(model, ".."))?.model;
   return typeof start === "string" ? start : null;
-}
-
-function readObject(path: string): Record<string, unknown> | null {
-  try {
-    return JSON.parse(readFileSync(path, "utf8")) as Record<string, unknown>;
-  } catch {
-    return null;
-  }
 }
 
 interface Setting {
@@ -143,18 +136,11 @@ function playModel(
   model: string,
   { config, split, output }: Setting,
   context: RunContext,
-): ReturnType<typeof playIntoFolder> {
+): ReturnType<typeof playPart> {
   const { baseline: _, base: __, checkpoint: ___, output: ____, ...play } = config;
-  const runs_dir = join(output, "plays");
-  const name = playsOf(label);
-  const resume = existsSync(join(runs_dir, name, "manifest.json"));
-  const own = new Set(Object.keys(rolloutConfig.shape));
-  const given = new Set([...context.given].filter((key) => own.has(key)));
-  return playIntoFolder(
-    "bench",
-    { ...play, policy: `model:${model}`, split: [split], name, runs_dir, resume },
-    { ...context, given: new Set([...given, "policy", "split", "temperature", "repeat", "seed"]) },
-  );
+  const place = { name: playsOf(label), runs_dir: join(output, "plays") };
+  const part = { ...play, ...place, policy: `model:${model}`, split: [split] };
+  return playPart(part, ["policy", "split", "temperature", "repeat", "seed"], context);
 }
 
 interface Comparison {

@@ -1,8 +1,6 @@
-import { existsSync, readFileSync, rmSync, statSync } from "node:fs";
+import { existsSync, rmSync, statSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
-import type { z } from "zod";
-import { errorText, UserError } from "../src/core/errors.ts";
-import { describeIssues } from "../src/core/tool.ts";
+import { UserError } from "../src/core/errors.ts";
 import {
   type Ablation,
   type AblationRun,
@@ -21,6 +19,7 @@ import { svgToPng } from "../src/png.ts";
 import type { RunResult } from "../src/recipes/recipe.ts";
 import { writeJson, writeWhole } from "../src/run-folder.ts";
 import { ablationComparison, ablationProgression } from "./airline-plots.ts";
+import { readReport } from "./airline-reports.ts";
 import { ablationMarkdown, ablationText } from "./airline-tables.ts";
 import { versionDifferences, versionsOf } from "./versions.ts";
 
@@ -73,20 +72,6 @@ function readRun(path: string, given: string | undefined): AblationRun {
     throw new UserError(`${path}: ${EVAL_REPORT} and ${SPLIT_EVAL_REPORT} are of two evaluations. Evaluate again.`);
   const { variant } = report.run;
   return { name: given ?? (variant === null ? basename(resolve(path)) : ablationName(variant)), path, report, split };
-}
-
-function readReport<Schema extends z.ZodType>(path: string, schema: Schema): z.output<Schema> {
-  if (!existsSync(path))
-    throw new UserError(`${path}: there is no such file. It is what trestle bench --env airline leaves in its folder.`);
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(path, "utf8"));
-  } catch (error) {
-    throw new UserError(`${path}: not JSON (${errorText(error)}).`);
-  }
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) throw new UserError(`${path}: no report of this version: ${describeIssues(parsed.error)}`);
-  return parsed.data;
 }
 
 function checkVersions(first: AblationRun, other: AblationRun, across: boolean): string[] {

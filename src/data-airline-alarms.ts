@@ -1,8 +1,7 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
-import type { z } from "zod";
+import { readReport } from "../eval/airline-reports.ts";
 import { UserError } from "./core/errors.ts";
-import { describeIssues } from "./core/tool.ts";
 import { type Curve, type RunCurves, stopRules } from "./envs/airline/evaluation/alarms.ts";
 import {
   EVAL_REPORT,
@@ -87,8 +86,8 @@ function number(value: unknown): number | null {
 }
 
 function benchmarkCurves(folder: string): RunCurves {
-  const { run, overall } = read(join(folder, EVAL_REPORT), evalReportSchema);
-  const { generalisation } = read(join(folder, SPLIT_EVAL_REPORT), splitEvalReportSchema);
+  const { run, overall } = readReport(join(folder, EVAL_REPORT), evalReportSchema);
+  const { generalisation } = readReport(join(folder, SPLIT_EVAL_REPORT), splitEvalReportSchema);
   const { step } = run;
   if (step === null)
     throw new UserError(`${folder}: ${EVAL_REPORT} does not know the step of its policy, so it belongs on no curve.`);
@@ -98,19 +97,6 @@ function benchmarkCurves(folder: string): RunCurves {
     turn_tokens_p50: at(overall.turn_tokens.p50),
     error_rate: at(overall.error_rate),
   };
-}
-
-function read<Schema extends z.ZodType>(path: string, schema: Schema): z.output<Schema> {
-  if (!existsSync(path)) throw new UserError(`${path}: there is no such file.`);
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(path, "utf8"));
-  } catch {
-    throw new UserError(`${path}: it is no JSON.`);
-  }
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) throw new UserError(`${path}: ${describeIssues(parsed.error)}.`);
-  return parsed.data;
 }
 
 /** The points of several folders on one curve each, in the order of their steps. */

@@ -1,8 +1,9 @@
-import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from "node:fs";
+import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { type EntryRequest, type EntryResult, entries, type storedPrecisions } from "./bridge/protocol.ts";
 import { startPython } from "./bridge/python.ts";
 import { UserError } from "./core/errors.ts";
+import { readObject } from "./json-object.ts";
 import type { Progress } from "./metrics.ts";
 import type { RunResult } from "./recipes/recipe.ts";
 import { fileHash, localPath, modelProblems, refuse, requireWritable } from "./recipes/shared.ts";
@@ -231,12 +232,3 @@ function describeMerge(result: EntryResult<"merge">): string {
 }
 
 const shown = (value: number): string => value.toPrecision(3);
-
-function readObject(path: string): Record<string, unknown> | null {
-  try {
-    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
-    return typeof value === "object" && value !== null ? (value as Record<string, unknown>) : null;
-  } catch {
-    return null;
-  }
-}
